@@ -32,6 +32,8 @@
 /* inet_sendmsg, inet6_sendmsg */
 ENTRY(app_send, SEND_CALL, on_app_send(pointers, SK(sock), size))
 ENTRY(app_send6, SEND_CALL, on_app_send(pointers, SK(sock), size))
+/* tcp_connect */
+ENTRY(app_open, (struct sock * sk), on_app_open(pointers, AS(sock, sk)))
 /* inet_sendpage and do_tcp_sendpages, once per page of sendfile and splice before Linux 6.5 */
 ENTRY(app_sendpage, PAGE_CALL, on_app_sendpage(pointers, SK(sock), size))
 ENTRY(tcp_sendpage, SOCKET_PAGE_CALL, on_tcp_send(pointers, AS(sock, sk), size))

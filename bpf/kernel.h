@@ -74,7 +74,7 @@ enum { MSG_OOB = 1, MSG_PEEK = 2, MSG_ERRQUEUE = 0x2000 };
 enum { PACKET_OTHERHOST = 3 };
 enum { TCP_CA_RECOVERY = 3, TCP_CA_LOSS = 4 }; /* icsk_ca_state */
 enum { ICSK_TIME_LOSS_PROBE = 5 }; /* icsk_pending */
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3 }; /* skc_state */
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_CLOSE = 7 }; /* skc_state */
 enum { SK_USER_DATA_PSOCK = 4 }; /* bit of sk_user_data, since Linux 6.0 */
 enum { SOCK_DONE = 1 }; /* bit of skc_flags: the peer's FIN has arrived */
 #define ETH_P_IP 0x0800
@@ -237,6 +237,9 @@ struct inet_connection_sock {
 	__u8 icsk_pending;
 	const struct tcp_ulp_ops *icsk_ulp_ops;
 };
+struct tcp_fastopen_request {
+	unsigned long size;
+};
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 snd_wnd;
@@ -255,6 +258,7 @@ struct tcp_sock {
 	u32 copied_seq;
 	u32 urg_seq;
 	bool is_mptcp;
+	struct tcp_fastopen_request *fastopen_req;
 };
 struct tcp_skb_cb {
 	__u32 seq;

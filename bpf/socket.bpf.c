@@ -90,6 +90,16 @@ INLINE struct call *current_call(__u64 pid_tgid)
 	return bpf_map_lookup_elem(&senders, &index);
 }
 
+/* Whether a TCP socket has no SYN yet. It takes no bytes, except those of TCP Fast Open, whose
+ * numbers only the SYN decides. */
+INLINE bool before_syn(const struct sock *sk)
+{
+	__u8 state = READ(sk, __sk_common.skc_state);
+	/* With TCP_FASTOPEN_CONNECT, connect leaves the SYN to the first send. */
+	return state == TCP_CLOSE ||
+	       (state == TCP_SYN_SENT && !READ(CAST(tcp_sock, sk), packets_out));
+}
+
 /* At the call of send, which offers `len` bytes. The socket is not locked yet, so the position in
  * the stream is correct only without concurrent calls. */
 INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 len)
@@ -99,7 +109,7 @@ INLINE int on_app_send(enum pointer_kind pointers, const struct sock *sk, __u64 
 	__u64 now = clock_now();
 	__u32 seq = 0, consumer = 0;
 	if (READ(sk, sk_protocol) == IPPROTO_TCP) {
-		if (!len)
+		if (!len || before_syn(sk))
 			return 0;
 		consumer = other_sendmsg(sk);
 		seq = READ(CAST(tcp_sock, sk), write_seq);
@@ -115,6 +125,21 @@ INLINE int on_app_sendpage(enum pointer_kind pointers, const struct sock *sk, __
 	if (!sk || READ(sk, sk_protocol) != IPPROTO_TCP)
 		return 0;
 	return on_app_send(pointers, sk, len);
+}
+
+/* At the function that makes a SYN. With TCP Fast Open, the call that offers the first bytes of the
+ * stream runs it. */
+INLINE int on_app_open(enum pointer_kind pointers, const struct sock *sk)
+{
+	const struct tcp_sock *tp = CAST(tcp_sock, sk);
+	const struct tcp_fastopen_request *request = READ(tp, fastopen_req);
+	if (!request || !socket_wanted(sk))
+		return 0;
+	__u64 len = READ(request, size);
+	if (len)
+		log_call(MAG_APP_SEND, sk, cookie_of(pointers, sk), READ(tp, write_seq) + 1, len, 0,
+			 other_sendmsg(sk), bpf_get_current_pid_tgid(), clock_now());
+	return 0;
 }
 
 /* At the return of send, which took `ret` bytes. The process is known for certain only at this

@@ -36,7 +36,7 @@ int BPF_PROG(tcp_send, const struct sock *sk, const struct msghdr *msg, const st
 /* At the function itself, which runs once per call, with the socket locked. */
 INLINE int on_tcp_send(enum pointer_kind pointers, const struct sock *sk, __u64 len)
 {
-	if (!len || !socket_wanted(sk))
+	if (!len || !socket_wanted(sk) || before_syn(sk))
 		return 0;
 	__u64 now = clock_now();
 	__u32 seq = READ(CAST(tcp_sock, sk), write_seq);

@@ -331,7 +331,7 @@ fn hosts_come_to_a_bus_while_others_are_read() {
 
 #[test]
 fn a_host_that_is_booted_anew_comes_to_a_bus_as_another() {
-    const TEST: &str = "a bus with a host that is booted anew";
+    const TEST: &str = "a bus with a host that is booted again";
     const URL: &str = "nats://127.0.0.1:4334";
     if !is_root(TEST) {
         return;

@@ -251,10 +251,10 @@ fn requests_to_a_published_port_are_whole_journeys_through_the_host() {
     let path = session.display().to_string();
     let output = run(&["journeys", &path, "--json", "--slowest", "100000", "--where", "proto = tcp"]);
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
-    // The recorder's own namespace is the host.
+    // The recorder's own namespace is the engine's host.
     let is_whole = |row: &&Value| {
         let through = row["forwarders"].as_array().map(Vec::as_slice).unwrap_or_default();
-        row["verdict"] == "complete" && through.len() == 1 && through[0]["node"] == "host"
+        row["verdict"] == "complete" && through.len() == 1 && through[0]["node"] == place.netns
     };
     for (one, other) in [(&outside.netns, &web), (&client, &web)] {
         for (from, to) in [(one, other), (other, one)] {

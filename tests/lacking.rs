@@ -169,6 +169,11 @@ fn a_hop_of_cgroups_is_refused_without_a_hierarchy() {
     is_refused(&["cgroups"], &arguments, &["udp.recv", "was built without cgroup v2", "CONFIG_CGROUPS"]);
     assert!(doctor(&["cgroup2"], "cgroup v2").contains("mount -t cgroup2"));
     assert!(doctor(&["cgroups"], "cgroup v2").contains("not in this kernel"));
+    // With every backend, the missing mount is the cause, and not the kernel.
+    let output = on_host(&["cgroup2"], &[LIVE, &["--hops", "udp.recv,dev.xmit"]].concat());
+    let messages = stderr(&output);
+    assert!(output.status.success() && !messages.contains("on this kernel: udp.recv"), "{messages}");
+    assert!(!messages.contains("udp.recv") || messages.contains("nsenter --net="), "{messages}");
     // the other hops do without
     let others = on_host(&["cgroups"], LIVE);
     assert!(others.status.success(), "{}", stderr(&others));

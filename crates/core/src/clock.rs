@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_breaks_is_told_from_noise_and_slew() {
+    fn a_break_is_no_noise_and_no_slew() {
         let one = ClockSample {
             monotonic_ns: 1_000,
             raw_ns: 1_000,

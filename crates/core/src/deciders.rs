@@ -3,6 +3,9 @@
 //! The kernel's reason of a drop names a place, such as the filters of an interface, and not the program there. The
 //! lists of a [`NodeInfo`] hold what was attached when the capture began. A drop has the candidates that lie at its
 //! place: with exactly one, that one dropped the packet.
+//!
+//! A chain of netfilter behind a hop that is on and that the packet did not pass is ruled out, unless the packet may be
+//! a frame of a bridge. What remains is named as *perhaps*: the hop may have been switched off since, or its record lost.
 
 mod chain;
 mod program;
@@ -12,6 +15,7 @@ pub use chain::{DropRule, FilterChain, FilterFamily, FilterHook};
 pub use program::{AttachedProgram, ProgramKind, Traffic};
 pub use socket_filter::SocketFilter;
 
+use crate::capture_filter::{CaptureFilter, Field};
 use crate::hop::{Direction, Hop};
 use crate::node::NodeInfo;
 
@@ -57,8 +61,31 @@ impl DropPlace<'_> {
     /// What was attached at this place when the capture began, and can drop for this reason.
     pub fn deciders<'a>(&self, info: &'a NodeInfo) -> Vec<Decider<'a>> {
         let programs = info.programs.iter().filter(|program| self.is_at(program, info)).map(Decider::Program);
-        let chains = info.chains.iter().filter(|chain| self.is_in(chain)).map(Decider::Chain);
+        let chains = self.chains(info).0.into_iter().map(Decider::Chain);
         programs.chain(chains).chain(self.of_socket(info)).collect()
+    }
+
+    /// The chains at this place, and whether others were ruled out by a hop that the packet did not pass. One of them
+    /// dropped it: if that would rule out all, it rules out none.
+    fn chains<'a>(&self, info: &'a NodeInfo) -> (Vec<&'a FilterChain>, bool) {
+        let mut chains: Vec<_> = info.chains.iter().filter(|chain| self.is_in(chain)).collect();
+        let is_reached =
+            |chain: &&FilterChain| chain.hop_before(self.behind).is_none_or(|hop| !records_all(hop, info));
+        let at_place = chains.len();
+        if !self.may_be_bridged(info) && chains.iter().any(is_reached) {
+            chains.retain(is_reached);
+        }
+        let are_ruled_out = chains.len() < at_place;
+        (chains, are_ruled_out)
+    }
+
+    /// True for a received packet that may be a frame of a bridge: chains of IP may see it (`br_netfilter`), and it passes
+    /// no hop of IP.
+    fn may_be_bridged(&self, info: &NodeInfo) -> bool {
+        let mut at_place =
+            info.interfaces.iter().filter(|interface| self.is_in_netns(interface.netns)).peekable();
+        let is_received = matches!(self.behind, Hop::NapiPoll | Hop::DevRecv);
+        is_received && (at_place.peek().is_none() || at_place.any(|interface| interface.kind == "bridge"))
     }
 
     /// The filter of the socket, unless it has none or is in the list of programs.
@@ -132,10 +159,30 @@ impl DropPlace<'_> {
         let deciders = self.deciders(info);
         // The noticed changes are of rules that filter no sockets.
         let rules_changed = self.rules_changed && self.reason != "socket_filter";
-        let perhaps = if self.reason == UNSPECIFIED || rules_changed { "perhaps " } else { "" };
+        let is_uncertain = self.reason == UNSPECIFIED || rules_changed || self.chains(info).1;
+        let perhaps = if is_uncertain { "perhaps " } else { "" };
         let since = if rules_changed { "; rules have changed since the capture began" } else { "" };
         let words = words_of(&deciders, info).map(|words| format!("{perhaps}{words}{since}"));
         words.or_else(|| self.unlisted(info).map(str::to_owned))
+    }
+}
+
+/// True if the capture began with this hop on, and with nothing that leaves out some of the events of a packet.
+fn records_all(hop: Hop, info: &NodeInfo) -> bool {
+    info.coverage.served().contains(hop) && !info.settings.iter().any(|setting| leaves_out_events(setting))
+}
+
+/// True for a setting that may leave out an event of a packet of which another one is recorded.
+fn leaves_out_events(setting: &str) -> bool {
+    use Field::{Host, Port, Proto};
+    let of_a_packet = |field: &Field| matches!(field, Proto | Host | Port);
+    match setting.split_once(' ') {
+        Some(("filter", filter)) => {
+            !CaptureFilter::parse(filter).is_ok_and(|filter| filter.fields().iter().all(of_a_packet))
+        }
+        Some(("sample", sampler)) => !sampler.starts_with("flows "),
+        Some(("pcap", _)) => true,
+        _ => false,
     }
 }
 
@@ -214,8 +261,8 @@ impl AttachedProgram {
 impl FilterChain {
     fn words(&self) -> String {
         let rule = match &self.rule {
-            Some(rule) if rule.chain == self.chain => format!("rule {}", rule.handle),
-            Some(rule) => format!("rule {} of chain `{}`", rule.handle, rule.chain),
+            Some(rule) if rule.chain == self.chain => format!("rule handle {}", rule.handle),
+            Some(rule) => format!("rule handle {} of chain `{}`", rule.handle, rule.chain),
             None if self.policy && !self.others => "its policy".to_owned(),
             None => "rule unknown".to_owned(),
         };

@@ -4,6 +4,7 @@
 //! queue was emptied because its owner is gone, or a group's packet came to a host that nobody is in the group of. All
 //! counts of drops leave these out, and show them separately.
 
+use crate::deciders::ProgramKind;
 use crate::event::{Event, EventFlags};
 use crate::flow::Proto;
 use crate::hop::Hop;
@@ -28,8 +29,9 @@ pub const CLEAN_UP: &[(&str, &str)] = &[
     ),
 ];
 
-/// Bit of a header of TCP.
+/// Bits of a header of TCP.
 const FIN: u8 = 1;
+const RST: u8 = 4;
 
 /// The name of a clean-up that the kernel has no reason of its own for: of a packet to a group (broadcast, multicast) that
 /// no socket of the host wants. `__udp4_lib_mcast_deliver()` counts it as `IgnoredMulti`, and not as an error.
@@ -44,12 +46,18 @@ pub const IGNORED_ICMP: &str = "ignored_icmp";
 /// `FIN_WAIT2` without a process: `tcp_v4_rcv()` frees it behind `discard_it` without a reason.
 pub const IGNORED_FIN: &str = "ignored_fin";
 
+/// The name of another one: of a TCP segment with RST and without data, for a socket that has ended or is in `TIME_WAIT`.
+/// `tcp_v4_rcv()` answers no reset, and frees it without a reason or as `no_socket`. Without a reason it may be a drop
+/// too: of a full queue, where the kernel has no reason for those, or by XDP.
+pub const IGNORED_RST: &str = "ignored_rst";
+
 /// What a clean-up of this name frees, in words that follow a number of packets.
 pub fn clean_up_words(name: &str) -> &'static str {
     match name {
         IGNORED_MULTICAST => "for groups that nobody here is in",
         IGNORED_ICMP => "of ICMP that raw sockets alone take",
         IGNORED_FIN => "that end connections and hold no data",
+        IGNORED_RST => "that reset ended connections and hold no data",
         _ => "of closed sockets",
     }
 }
@@ -65,22 +73,26 @@ pub struct Freed {
     pub is_icmp: bool,
     /// It was a segment of TCP with FIN and without data.
     pub is_fin: bool,
+    /// It was a segment of TCP with RST and without data.
+    pub is_reset: bool,
 }
 
 impl Freed {
     /// Of an event of a freed packet.
     pub const fn of(event: &Event) -> Self {
+        let is_empty_tcp = matches!(event.proto, Proto::TCP) && event.len == 0;
         Freed {
             reason: event.drop_reason(),
             is_of_group: event.flags.contains(EventFlags::GROUP),
             is_icmp: matches!(event.proto, Proto::ICMP | Proto::ICMPV6),
-            is_fin: matches!(event.proto, Proto::TCP) && event.tcp_flags & FIN != 0 && event.len == 0,
+            is_fin: is_empty_tcp && event.tcp_flags & FIN != 0,
+            is_reset: is_empty_tcp && event.tcp_flags & RST != 0,
         }
     }
 
     /// Of the kernel's sums, which do not divide groups and protocols from others.
     pub const fn summed(reason: u32) -> Self {
-        Freed { reason, is_of_group: false, is_icmp: false, is_fin: false }
+        Freed { reason, is_of_group: false, is_icmp: false, is_fin: false, is_reset: false }
     }
 }
 
@@ -91,6 +103,7 @@ pub struct CleanUp {
     unwanted: Vec<u32>,
     no_socket: Vec<u32>,
     not_specified: Vec<u32>,
+    of_reset: Vec<u32>,
 }
 
 impl CleanUp {
@@ -101,11 +114,15 @@ impl CleanUp {
             let reasons = info.drop_reasons.iter().filter(|reason| of(&reason.name));
             reasons.map(|reason| reason.number).collect()
         };
+        let names_full_queues = info.drop_reasons.iter().any(|reason| reason.name.starts_with("qdisc_"));
+        let has_xdp = info.programs.iter().any(|program| program.kind == ProgramKind::Xdp);
+        let are_others_named = names_full_queues && !has_xdp;
         CleanUp {
             numbers: numbers(&is_listed),
             unwanted: numbers(&|name| UNWANTED.contains(&name)),
             no_socket: numbers(&|name| name == "no_socket"),
             not_specified: numbers(&|name| name == "not_specified"),
+            of_reset: numbers(&|name| name == "no_socket" || are_others_named && name == "not_specified"),
         }
     }
 
@@ -124,12 +141,18 @@ impl CleanUp {
         freed.is_fin && self.not_specified.contains(&freed.reason)
     }
 
+    /// True for a reset of a connection that has ended at its host.
+    fn is_of_reset(&self, freed: Freed) -> bool {
+        freed.is_reset && self.of_reset.contains(&freed.reason)
+    }
+
     /// The name of what a packet was freed for: `reason` is the kernel's.
     pub fn name(&self, freed: Freed, reason: String) -> String {
         match freed {
             _ if self.is_unwanted(freed) => IGNORED_MULTICAST.to_owned(),
             _ if self.is_of_icmp(freed) => IGNORED_ICMP.to_owned(),
             _ if self.is_of_fin(freed) => IGNORED_FIN.to_owned(),
+            _ if self.is_of_reset(freed) => IGNORED_RST.to_owned(),
             _ => reason,
         }
     }
@@ -140,6 +163,7 @@ impl CleanUp {
             || self.is_unwanted(freed)
             || self.is_of_icmp(freed)
             || self.is_of_fin(freed)
+            || self.is_of_reset(freed)
     }
 
     /// True for the event of a packet freed in a clean-up.
@@ -160,7 +184,8 @@ mod tests {
 
     #[test]
     fn only_listed_names_are_clean_up_whatever_their_number() {
-        let names = ["not_specified", "no_socket", "queue_purge", "socket_rcvbuff", "unix_disconnect"];
+        let names =
+            ["not_specified", "no_socket", "queue_purge", "socket_rcvbuff", "unix_disconnect", "qdisc_drop"];
         let reasons =
             names.iter().zip(7..).map(|(name, number)| DropReason { number, name: (*name).to_owned() });
         let clean_up = CleanUp::of(&NodeInfo { drop_reasons: reasons.collect(), ..NodeInfo::default() });
@@ -179,6 +204,36 @@ mod tests {
         let of_fin = |reason| Freed { is_fin: true, ..Freed::summed(reason) };
         assert_eq!([of_fin(7), of_fin(8), of_fin(10)].map(name), [IGNORED_FIN, "x", "x"]);
         assert!(clean_up.has(of_fin(7)) && !clean_up.has(Freed::summed(7)));
+        let of_reset = |reason| Freed { is_reset: true, ..Freed::summed(reason) };
+        assert_eq!([of_reset(7), of_reset(8), of_reset(10)].map(name), [IGNORED_RST, IGNORED_RST, "x"]);
+        assert!(clean_up.has(of_reset(8)) && !clean_up.has(of_reset(10)), "a full buffer is a drop");
+    }
+
+    #[test]
+    fn a_reset_without_a_reason_is_clean_up_only_where_drops_have_theirs() {
+        use crate::deciders::AttachedProgram;
+        let of = |names: &[&str], programs: &[ProgramKind]| {
+            let reasons =
+                names.iter().zip(7..).map(|(name, number)| DropReason { number, name: (*name).to_owned() });
+            let programs = programs.iter().map(|kind| AttachedProgram::of(*kind, 1)).collect();
+            let clean_up =
+                CleanUp::of(&NodeInfo { drop_reasons: reasons.collect(), programs, ..NodeInfo::default() });
+            [7, 8].map(|reason| clean_up.has(Freed { is_reset: true, ..Freed::summed(reason) }))
+        };
+        let all = ["not_specified", "no_socket", "qdisc_drop"];
+        assert_eq!(of(&all, &[ProgramKind::Tc]), [true, true]);
+        assert_eq!(of(&all[..2], &[]), [false, true], "a full queue has no reason of its own");
+        assert_eq!(of(&all, &[ProgramKind::Xdp]), [false, true], "a program of XDP gives none");
+        assert_eq!(of(&all[..1], &[]), [false, false]);
+    }
+
+    #[test]
+    fn a_reset_without_data_is_one_and_others_are_not() {
+        let event = |proto, tcp_flags, len| Event { len, tcp_flags, proto, ..Event::at(Hop::SkbDrop, 1) };
+        let is_reset = |event| Freed::of(&event).is_reset;
+        assert!(is_reset(event(Proto::TCP, RST | 16, 0)) && is_reset(event(Proto::TCP, RST, 0)));
+        assert!(!is_reset(event(Proto::TCP, RST | 16, 9)), "it has data");
+        assert!(!is_reset(event(Proto::TCP, 16, 0)) && !is_reset(event(Proto::UDP, RST, 0)));
     }
 
     #[test]

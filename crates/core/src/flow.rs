@@ -36,8 +36,37 @@ impl Proto {
     pub const UDP: Proto = Proto(17);
     /// ICMP (1).
     pub const ICMP: Proto = Proto(1);
+    /// IGMP (2).
+    pub const IGMP: Proto = Proto(2);
     /// `ICMPv6` (58).
     pub const ICMPV6: Proto = Proto(58);
+
+    /// The protocols that have a name, as filters, reports and logs write it.
+    pub const NAMED: &'static [(&'static str, Proto)] = &[
+        ("tcp", Proto::TCP),
+        ("udp", Proto::UDP),
+        ("icmp", Proto::ICMP),
+        ("icmp6", Proto::ICMPV6),
+        ("igmp", Proto::IGMP),
+    ];
+
+    /// The protocol of a name in any case; `None` if no protocol has it.
+    pub fn of_name(name: &str) -> Option<Proto> {
+        let (_, proto) = Self::NAMED.iter().find(|(other, _)| other.eq_ignore_ascii_case(name))?;
+        Some(*proto)
+    }
+
+    /// The protocol of a name, of a number, or of `proto-47`, the text of a protocol without a name.
+    pub fn of_word(word: &str) -> Option<Proto> {
+        let number = || word.strip_prefix("proto-").unwrap_or(word).parse().ok().map(Proto);
+        Self::of_name(word).or_else(number)
+    }
+
+    /// Its name; `None` if only its number denotes it.
+    pub fn name(self) -> Option<&'static str> {
+        let (name, _) = Self::NAMED.iter().find(|(_, proto)| *proto == self)?;
+        Some(*name)
+    }
 
     /// True if its flows have ports. The identifier of an ICMP echo is stored in their place and is none.
     pub const fn has_ports(self) -> bool {
@@ -47,12 +76,9 @@ impl Proto {
 
 impl fmt::Display for Proto {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Proto::TCP => f.pad("tcp"),
-            Proto::UDP => f.pad("udp"),
-            Proto::ICMP => f.pad("icmp"),
-            Proto::ICMPV6 => f.pad("icmp6"),
-            Proto(n) => write!(f, "proto-{n}"),
+        match self.name() {
+            Some(name) => f.pad(name),
+            None => write!(f, "proto-{}", self.0),
         }
     }
 }
@@ -190,4 +216,24 @@ pub struct TcpSample {
     /// Flags of the segment just received (as in [`crate::Event::tcp_flags`]). The sample precedes its
     /// processing by TCP.
     pub tcp_flags: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_of_a_protocol_is_read_as_it_is_written() {
+        for proto in [Proto::TCP, Proto::UDP, Proto::ICMP, Proto::ICMPV6, Proto::IGMP] {
+            assert_eq!(Proto::of_name(&proto.to_string()), Some(proto));
+        }
+        for proto in (0..=255).map(Proto) {
+            let number = proto.0.to_string();
+            assert_eq!([proto.to_string(), number].map(|word| Proto::of_word(&word)), [Some(proto); 2]);
+        }
+        assert_eq!([Proto::of_word("igmpx"), Proto::of_word("256"), Proto::of_word("")], [None; 3]);
+        assert_eq!((Proto(2).to_string(), Proto::of_name("IGMP")), ("igmp".to_owned(), Some(Proto(2))));
+        assert_eq!((Proto(47).to_string(), Proto::of_name("proto-47")), ("proto-47".to_owned(), None));
+        assert_eq!(format!("{:6}|", Proto::IGMP), "igmp  |");
+    }
 }

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_is_told_in_words_that_are_read_again() {
+    fn every_step_has_words_that_can_be_parsed() {
         for level in Level::LADDER {
             let change = level.change(1, 2, 0.031, 0.02);
             assert!(change.what.ends_with(" (3.1 % of 2.0 %)"), "{}", change.what);

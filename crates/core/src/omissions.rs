@@ -78,6 +78,10 @@ pub struct Omissions {
     pub switched_hops: HopSet,
     /// What became of drop records.
     pub drops: DropRecords,
+    /// Hits at other hops that became no record: of a filter, or of a sampler.
+    pub left_out: u64,
+    /// The hops of these hits.
+    pub left_out_hops: HopSet,
 }
 
 impl Omissions {
@@ -114,6 +118,8 @@ impl Omissions {
                 undecided: a.undecided.saturating_add(b.undecided),
                 sampled: a.sampled.saturating_add(b.sampled),
             },
+            left_out: self.left_out.saturating_add(other.left_out),
+            left_out_hops: HopSet(self.left_out_hops.0 | other.left_out_hops.0),
         }
     }
 

@@ -165,7 +165,16 @@ impl Sampled {
         let state = &self.hops[usize::from(Hop::SkbDrop.id()) % HOP_IDS];
         let drops =
             state.last.map_or_else(DropRecords::default, |last| DropRecords::between(state.base(), last));
-        Omissions { drops, ..self.omissions }
+        let mut omissions = Omissions { drops, ..self.omissions };
+        for state in &*self.hops {
+            let Some(last) = state.last.filter(|last| last.hop != Hop::SkbDrop) else { continue };
+            let hits = DropRecords::between(state.base(), last).left_out();
+            if hits > 0 {
+                omissions.left_out = omissions.left_out.saturating_add(hits);
+                omissions.left_out_hops.insert(last.hop);
+            }
+        }
+        omissions
     }
 
     /// Journeys per recorded journey: 1 without sampled flows. `None` with sampled events, because the visible
@@ -293,6 +302,19 @@ mod tests {
         all.batch(&counts(Hop::SkbDrop, 3, 50));
         assert_eq!(all.omissions().drops, drops);
         assert_eq!((drops.unknown(), drops.left_out(), drops.all()), (57, 1_057, 1_060));
+    }
+
+    #[test]
+    fn hits_that_were_left_out_are_counted_over_all_hops_but_that_of_drops() {
+        let mut sampled = Sampled::of(&info(&[]));
+        assert_eq!(sampled.omissions().left_out, 0);
+        for hop in [Hop::DevXmit, Hop::DevRecv, Hop::SkbDrop] {
+            sampled.batch(&counts(hop, 0, 3));
+        }
+        let omissions = sampled.omissions();
+        assert_eq!((omissions.left_out, omissions.left_out_hops.iter().count()), (2 * 1_010, 2));
+        let both = omissions.merged(omissions);
+        assert_eq!((both.left_out, both.left_out_hops.iter().count()), (4 * 1_010, 2));
     }
 
     #[test]

@@ -10,6 +10,7 @@ fn filters_print_as_they_are_read() {
     for (typed, printed) in [
         ("port 443 and not comm = sshd", "port = 443 and not comm = sshd"),
         ("icmp or proto 47", "proto = icmp or proto = 47"),
+        ("igmp or proto IGMP or proto 2", "proto = igmp or proto = igmp or proto = igmp"),
         ("PORT == 443", "port = 443"),
         (
             "udp and (host 10.1.2.3/8 or iface eth1) and rx",
@@ -72,6 +73,14 @@ fn blind_spots_are_the_hops_that_can_never_know() {
     assert!(CaptureFilter::parse("tcp and not uid 0").unwrap().needs_memory());
     assert_eq!(field_access(Hop::DevRecv, Field::Comm), FieldAccess::Remembered);
     assert_eq!(field_access(Hop::SchedFork, Field::Comm), FieldAccess::Itself);
+}
+
+#[test]
+fn asked_hops_are_those_that_are_not_excluded() {
+    let asked = |text: &str| CaptureFilter::parse(text).expect(text).asked_hops().iter().collect::<Vec<_>>();
+    assert_eq!(asked("port 80 and (hop = ip.in or hop dev.xmit)"), [Hop::DevXmit, Hop::IpIn]);
+    assert_eq!(asked("hop != ip.in and not (hop = ip.pre or hop != dev.recv)"), [Hop::DevRecv]);
+    assert!(asked("port 80").is_empty());
 }
 
 proptest! {

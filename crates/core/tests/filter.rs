@@ -409,6 +409,8 @@ fn a_ping_has_no_port() {
         ("icmp and host 10.0.0.1", true),
         ("proto 1", true),
         ("proto = 17", false),
+        ("igmp or proto = igmp or proto = proto-47", false),
+        ("not igmp and proto != 2", true),
         ("host ::ffff:10.0.0.0/120", true),
         ("host ::ffff:10.0.1.0/120", false),
     ] {

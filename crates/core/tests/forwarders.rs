@@ -259,6 +259,93 @@ fn datagrams_pass_a_node_from_the_first_on() {
     }
 }
 
+/// A datagram of a flow of its own each millisecond: time goes on for all others.
+fn others(from_ns: u64, to_ns: u64) -> Vec<Event> {
+    let sent = (from_ns..to_ns).step_by(1_000_000).zip(1..);
+    sent.map(|(ns, id)| udp(Hop::DevXmit, ns, STRANGER, id, 500 + u32::from(id), 9)).collect()
+}
+
+/// The journeys that have ended by `until_ns`, and the correlator.
+fn until(proto: Proto, events: Vec<Event>, until_ns: u64) -> (Vec<Journey>, Correlator) {
+    let mut flows = routed(proto);
+    flows.push(flow(STRANGER, 7, Proto::UDP, "10.0.9.1:9", "10.0.9.2:9"));
+    let mut all = [events, others(1_000, until_ns)].concat();
+    all.sort_by_key(|event| event.time_ns);
+    let (mut done, mut correlator) = (Vec::new(), Correlator::new(served(), Limits::default()));
+    let mut flows = Some(flows);
+    // Batches, as from a capture: each ends what is due.
+    for events in all.chunks(16) {
+        correlator.push(&batch(flows.take().unwrap_or_default(), events.to_vec()), &mut done);
+    }
+    done.retain(|journey| journey.tx_flow != STRANGER);
+    (done, correlator)
+}
+
+fn correlate_with_others(proto: Proto, events: Vec<Event>, until_ns: u64) -> (Vec<Journey>, Correlator) {
+    let (mut done, mut correlator) = until(proto, events, until_ns);
+    correlator.finish(&mut done);
+    done.retain(|journey| journey.tx_flow != STRANGER);
+    (done, correlator)
+}
+
+const WAIT_NS: u64 = 2_500_000_000;
+
+#[test]
+fn a_packet_that_a_node_drops_after_a_long_wait_is_dropped_there() {
+    for proto in [Proto::UDP, Proto::TCP] {
+        let (sent, drop) = match proto {
+            Proto::UDP => (datagram(0, 7, 77), udp(Hop::SkbDrop, WAIT_NS, NODE_IN, 7, 77, 40)),
+            _ => (segment(0, 1000, 77), Event { skb: 77, ..tcp(Hop::SkbDrop, WAIT_NS, NODE_IN, 1000, 50) }),
+        };
+        let drop = Event { detail: DetailKind::DropReason.of(8), ..drop };
+        // A dropped packet that was received has the flow of its arrival. It waits for the address of the next hop, before or after the first hop of sending.
+        for last_ns in [150, 199] {
+            let mut events: Vec<Event> = sent.iter().filter(|event| event.time_ns < last_ns).copied().collect();
+            events.push(drop);
+            let (done, correlator) = correlate_with_others(proto, events, WAIT_NS + 100_000_000);
+            let [journey] = &done[..] else { panic!("{proto} {done:#?}") };
+            assert!(matches!(journey.verdict, Verdict::Dropped { reason: 8, .. }), "{proto} {journey:#?}");
+            assert_eq!(correlator.counters().unmatched_drops, 0);
+        }
+    }
+}
+
+#[test]
+fn a_packet_that_waits_in_a_node_stays_one_journey() {
+    for proto in [Proto::UDP, Proto::TCP] {
+        let sent = if proto == Proto::UDP { datagram(0, 7, 77) } else { segment(0, 1000, 77) };
+        // In the queue of the interface where it leaves, for less than a buffer is remembered.
+        let wait_ns = WAIT_NS / 5;
+        let late = |event: Event| {
+            let ns = if event.time_ns >= 200 { wait_ns } else { 0 };
+            Event { time_ns: event.time_ns + ns, ..event }
+        };
+        let events = sent.into_iter().map(late).collect();
+        let (done, _) = correlate_with_others(proto, events, wait_ns + 100_000_000);
+        let [journey] = &done[..] else { panic!("{proto} {done:#?}") };
+        assert_eq!((journey.tx_flow, journey.rx_flow, journey.verdict), (CLIENT, SERVER, Verdict::Complete));
+        assert_eq!(journey.forwarders.len(), 1, "{journey:#?}");
+        assert_eq!(journey.forwarders[0].inside_ns(), Some(wait_ns + 100), "{proto}");
+    }
+}
+
+/// The receiver is not in the capture.
+#[test]
+fn a_packet_that_waits_in_a_node_holds_back_no_later_one() {
+    let mut events = Vec::new();
+    for n in 0..100_u16 {
+        let own = datagram(1_000 * u64::from(n), 7 + n, 700 + u32::from(n));
+        let is_here =
+            |event: &&Event| event.flow == CLIENT || event.flow == NODE_IN || event.flow == NODE_OUT && n != 1;
+        events.extend(own.iter().filter(is_here).copied());
+    }
+    let (done, _) = until(Proto::UDP, events.clone(), 300_000_000);
+    assert_eq!(done.len(), 99, "but the one that waits");
+    let (done, _) = until(Proto::UDP, events, 11_000_000_000);
+    assert_eq!(done.len(), 100);
+    assert!(done.iter().all(|journey| journey.verdict == Verdict::HalfComplete), "{done:#?}");
+}
+
 #[test]
 fn an_answer_in_the_buffer_of_the_question_is_not_passed_on() {
     // A server on the node answers each datagram with one of the same length in the same buffer.

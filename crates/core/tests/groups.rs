@@ -2,9 +2,10 @@
 
 use crate::common;
 use common::*;
+use magscope_core::blame::Blame;
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::node::{DropReason, NodeInfo};
-use magscope_core::{DetailKind, Event, EventFlags, Flow, FlowId, Hop, Proto};
+use magscope_core::{DetailKind, Event, EventFlags, Flow, FlowId, Hop, Part, Proto};
 
 const GROUP_HERE: FlowId = FlowId(51);
 const GROUP_THERE: FlowId = FlowId(52);
@@ -85,6 +86,60 @@ fn every_receiver_of_a_group_has_its_journey() {
             assert!(journey.rungs.has(Hop::AppSend) && journey.rungs.time_ns(Hop::IpPost) == Some(1));
             // a looped-back datagram never reaches the device
             assert_eq!(journey.rungs.has(Hop::DevXmit), journey.rx_flow == GROUP_THERE);
+        }
+    }
+}
+
+/// A log that is imported marks the arrival of each receiver.
+#[test]
+fn a_receiver_in_doubt_leaves_the_others_of_its_group_certain() {
+    const OTHER: FlowId = FlowId(55);
+    let mut flows = group_flows();
+    flows.push(flow(OTHER, 3, Proto::UDP, "239.1.1.1:80", "10.0.0.1:4000"));
+    let mut in_doubt = group_up(40, OTHER, 9, &[75]);
+    for event in in_doubt.iter_mut().filter(|event| event.flags.contains(EventFlags::GROUP)) {
+        event.flags = event.flags.with(EventFlags::AMBIGUOUS);
+    }
+    let reads = vec![group_read(100, 3, 73), group_read(101, 4, 75)];
+    let events = [down(0, 9, 1, 100), group_up(20, GROUP_THERE, 9, &[73]), in_doubt, reads].concat();
+    let mut done = journeys(flows, events);
+    done.sort_by_key(|j| j.rx_flow);
+    let seen: Vec<_> = done.iter().map(|j| (j.rx_flow, j.verdict, j.ambiguous)).collect();
+    let want = [(GROUP_THERE, Verdict::Complete, false), (OTHER, Verdict::Complete, true)];
+    assert_eq!(seen, want, "{done:#?}");
+}
+
+/// A bridge copies the packet to two ports in one buffer and with the same addresses, and one of them has a queue.
+#[test]
+fn a_copy_in_one_port_of_a_bridge_is_not_on_the_path_through_another() {
+    const BRIDGE_IN: FlowId = FlowId(53);
+    const BRIDGE_OUT: FlowId = FlowId(54);
+    const OTHER: FlowId = FlowId(55);
+    let mut flows = group_flows();
+    flows.push(flow(BRIDGE_IN, 9, Proto::UDP, "239.1.1.1:80", "10.0.0.1:4000"));
+    flows.push(flow(BRIDGE_OUT, 9, Proto::UDP, "10.0.0.1:4000", "239.1.1.1:80"));
+    flows.push(flow(OTHER, 3, Proto::UDP, "239.1.1.1:80", "10.0.0.1:4000"));
+    for ip_id in [9, 0] {
+        let at = |hop, time_ns, flow, ifindex| Event { ifindex, ..udp(hop, time_ns, flow, ip_id, 1, 100) };
+        let came = Event { flags: EventFlags::GROUP, ..at(Hop::DevRecv, 10, BRIDGE_IN, 3) };
+        let near = [at(Hop::DevQueue, 20, BRIDGE_OUT, 4), at(Hop::DevXmit, 21, BRIDGE_OUT, 4)];
+        let far = [at(Hop::DevQueue, 22, BRIDGE_OUT, 5), at(Hop::DevXmit, 5_000, BRIDGE_OUT, 5)];
+        let mut events = [down(0, ip_id, 1, 100), vec![came], near.to_vec(), far.to_vec()].concat();
+        events.extend(group_up(30, GROUP_THERE, ip_id, &[73]));
+        events.extend(group_up(5_010, OTHER, ip_id, &[75]));
+        events.extend([group_read(100, 3, 73), group_read(5_100, 4, 75)]);
+        events.sort_by_key(|event| event.time_ns);
+        let mut done = journeys(flows.clone(), events);
+        done.sort_by_key(|j| j.rx_flow);
+        assert_eq!(done.len(), 2, "{done:#?}");
+        for (journey, (to, came_ns)) in done.iter().zip([(GROUP_THERE, 30), (OTHER, 5_010)]) {
+            assert_eq!((journey.rx_flow, journey.verdict), (to, Verdict::Complete), "{journey:#?}");
+            assert_eq!(journey.rungs.time_ns(Hop::DevRecv), Some(came_ns), "the first one too");
+            let [bridge] = journey.forwarders[..] else { panic!("{journey:#?}") };
+            assert_eq!((bridge.rx_flow, bridge.tx_flow, bridge.rx_ifindex), (BRIDGE_IN, FlowId::NONE, 3));
+            assert_eq!((bridge.span_ns(), bridge.inside_ns()), (Some((10, 10)), None));
+            let blame = Blame::of(journey, coverage()).unwrap();
+            assert_eq!((blame.ns(Part::Wire), blame.ns(Part::Unknown)), (Some(7), Some(came_ns - 10)));
         }
     }
 }

@@ -5,7 +5,7 @@ use common::*;
 use magscope_core::change::Change;
 use magscope_core::journey::{Correlator, Journey, Limits, Verdict};
 use magscope_core::node::{Backend, Coverage, NodeInfo};
-use magscope_core::{Batch, DetailKind, Event, FlowId, Hop, Loss, LossCause, Proto};
+use magscope_core::{Batch, DetailKind, Event, EventFlags, FlowId, Hop, Loss, LossCause, Proto};
 
 const SOCKET: u64 = 70;
 
@@ -113,6 +113,29 @@ fn a_read_after_a_lost_arrival_is_in_doubt_until_the_reader_sleeps() {
             (250, false, Verdict::Complete)
         ]
     );
+}
+
+/// Each read leaves the queue empty, and the record of one was lost.
+#[test]
+fn a_lost_read_is_not_that_of_another_thread() {
+    const MS: u64 = 1_000_000;
+    let read_of = |n: u64| Event { flags: EventFlags::QUEUE_EMPTY, ..read(n * MS + 50) };
+    let mut events = Vec::new();
+    for n in 1..=6 {
+        events.extend(datagram(n * MS, n as u16));
+        events.push(ready(n * MS + 9));
+        events.push(by(Event::at(Hop::TaskWake, n * MS + 10), 7, SOCKET));
+        events.extend((n != 2).then(|| read_of(n)));
+    }
+    let gap = loss(2 * MS + 20, 2 * MS + 100);
+    let done = correlate_lossy(Proto::UDP, events, vec![gap], false);
+    let of = |j: &Journey| (j.ip_id, j.rungs.time_ns(Hop::AppRecv), j.ambiguous, j.verdict);
+    let broken = Verdict::BrokenByEventLoss { gap };
+    let whole = |n: u16| (n, Some(u64::from(n) * MS + 50), false, Verdict::Complete);
+    // The first read after the loss may have taken one of two. Then the queue is certain again.
+    let doubtful = [(2, Some(3 * MS + 50), true, broken), (3, None, false, broken)];
+    let expected = [vec![whole(1)], doubtful.to_vec(), vec![whole(4), whole(5), whole(6)]].concat();
+    assert_eq!(done.iter().map(of).collect::<Vec<_>>(), expected);
 }
 
 #[test]

@@ -174,6 +174,36 @@ fn through_a_tunnel(seed: u64, weather: Weather, settled: bool) -> Result<(), St
     done.iter().try_for_each(|journey| model::tunnel::tunnels_are_true(&world, journey))
 }
 
+/// The same, captured at one of both ends alone. The buffers of outer packets are soon those of packets inside others, and
+/// no identification shows which.
+fn one_end_of_a_tunnel(seed: u64, weather: Weather, settled: bool) -> Result<(), String> {
+    let mut world = world(seed, weather, 3, 2);
+    model::tunnel::around_all(&mut world);
+    let mut random = Random(seed ^ 5);
+    let netns = random.within(1, 2) as u32;
+    let (done, _) =
+        Capture::whole(&world).of_host(&world, netns).correlate(&world, LIMITS, &mut random, settled);
+    done.iter().try_for_each(|journey| model::tunnel::tunnels_are_true(&world, journey))
+}
+
+/// Datagrams to a group pass a bridge, which copies each to two ports; one of them has a queue.
+fn groups_through_a_bridge(seed: u64, weather: Weather, settled: bool) -> Result<(), String> {
+    let mut world = World::new(seed, weather);
+    for _ in 0..2 {
+        let start = world.random.within(1_000_000, 2_000_000);
+        model::udp_kinds::group(&mut world, start);
+    }
+    model::udp_kinds::bridge_between(&mut world);
+    is_whole(&world, seed, settled)?;
+    let mut random = Random(seed ^ 1);
+    let (done, _) = Capture::whole(&world).correlate(&world, LIMITS, &mut random, settled);
+    let of_port = |journey: &&Journey| journey.forwarders.iter().any(|at| !at.tx_flow.is_none());
+    match done.iter().find(of_port) {
+        Some(journey) => Err(format!("nothing shows through which port: {journey:?}")),
+        None => done.iter().try_for_each(|journey| model::udp_kinds::arrival_is_own(&world, journey)),
+    }
+}
+
 /// A host that is no end gets copies of packets that arrive, and drops them.
 fn copies_to_strangers(seed: u64, weather: Weather, settled: bool) -> Result<(), String> {
     let mut world = world(seed, weather, 3, 2);
@@ -274,6 +304,16 @@ proptest! {
     #[test]
     fn packets_inside_a_tunnel_give_the_true_journeys(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
         through_a_tunnel(seed, weather, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn one_end_of_a_tunnel_shows_no_packet_inside_another_one(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
+        one_end_of_a_tunnel(seed, weather, settled).map_err(TestCaseError::fail)?;
+    }
+
+    #[test]
+    fn datagrams_to_a_group_through_a_bridge_give_the_true_journeys(seed in any::<u64>(), weather in weather(), settled in any::<bool>()) {
+        groups_through_a_bridge(seed, weather, settled).map_err(TestCaseError::fail)?;
     }
 
     #[test]

@@ -203,3 +203,109 @@ fn a_plain_interface_ties_nothing() {
     let done = inner(false, events);
     assert!(done.iter().all(|journey| journey.tunnels.is_empty()), "{done:#?}");
 }
+
+/// The receiver's part of segments alone, `apart_ns` from one to the next: each is copied into the buffer that the outer
+/// packet of the one before had.
+fn copied_into_earlier_buffers(apart_ns: u64) -> Vec<Event> {
+    let arrive = |n: u32| {
+        let events = received(u64::from(n) * apart_ns, 1000 + 50 * n, 9 + n as u16, 70 + n, true);
+        let is_inner = |event: &Event| event.ifindex == TUNNEL;
+        events
+            .into_iter()
+            .map(move |event| if is_inner(&event) { Event { skb: 69 + n, ..event } } else { event })
+    };
+    (0..4).flat_map(arrive).collect()
+}
+
+#[test]
+fn an_outer_packet_that_had_the_buffer_before_is_not_that_of_a_copy() {
+    for apart_ns in [1_000, 20_000_000] {
+        let done = inner(false, copied_into_earlier_buffers(apart_ns));
+        assert_eq!(done.len(), 4, "{done:#?}");
+        for journey in &done {
+            assert!(journey.tunnels.is_empty(), "{apart_ns}: {journey:#?}");
+            assert_eq!(journey.total_ns(), Some(60));
+        }
+    }
+}
+
+#[test]
+fn outer_packets_that_arrive_in_one_run_are_tied_each_to_its_own() {
+    let mut events = Vec::new();
+    for n in 0..3 {
+        // All outer packets arrive before the first one inside.
+        let own = received(20 * u64::from(n), 1000 + 50 * n, 9 + n as u16, 70 + n, false);
+        let later = |event: Event| if event.flow == OUTER_IN { 0 } else { 1_000 };
+        events.extend(own.into_iter().map(|event| Event { time_ns: event.time_ns + later(event), ..event }));
+    }
+    events.sort_by_key(|event| event.time_ns);
+    let done = inner(false, events);
+    assert_eq!(done.len(), 3, "{done:#?}");
+    for (n, journey) in (0..).zip(&done) {
+        let spans: Vec<_> = journey.tunnels.iter().map(Forwarder::span_ns).collect();
+        assert_eq!(spans, [Some((200 + 20 * n, 210 + 20 * n))]);
+        let (start_ns, end_ns) = journey.span_ns().unwrap();
+        assert_eq!(journey.total_ns(), Some(end_ns - start_ns));
+    }
+}
+
+#[test]
+fn a_joined_journey_has_no_outer_packet_from_before_its_departure() {
+    let sent = inner(false, sent(0, 1000, 9, 77));
+    let half = sent.first().expect("the sender's half");
+    for (earlier_ns, count) in [(0, 2), (190, 1)] {
+        let mut came = received(0, 1000, 9, 77, false);
+        came.iter_mut().filter(|event| event.flow == OUTER_IN).for_each(|event| event.time_ns -= earlier_ns);
+        let came = inner(false, came);
+        let theirs = came.first().expect("the receiver's half");
+        assert_eq!(theirs.tunnels.len(), 1);
+        let mut joined = half.clone();
+        joined.take_receiver(theirs);
+        assert_eq!(joined.tunnels.len(), count, "{joined:#?}");
+        let (start_ns, end_ns) = joined.span_ns().unwrap();
+        assert_eq!(joined.total_ns(), Some(end_ns - start_ns));
+    }
+}
+
+/// The kernel takes the packet inside: no socket shows its end.
+#[test]
+fn an_outer_packet_is_not_in_flight_for_ever() {
+    let mut arrives = received(0, 1000, 9, 77, true);
+    arrives.retain(|event| event.flow == OUTER_IN);
+    for (quiet_ns, verdict) in [
+        (10_000, Verdict::InFlight),
+        (2_000_000_000, Verdict::HalfComplete),
+        (60_000_000_000, Verdict::HalfComplete),
+    ] {
+        let mut correlator = Correlator::new(coverage(), Limits::default());
+        let mut done = Vec::new();
+        correlator.push(&batch(flows_of_tunnel(), arrives.clone()), &mut done);
+        correlator.push(&Batch { watermark_ns: quiet_ns, ..Batch::default() }, &mut done);
+        correlator.finish(&mut done);
+        let verdicts: Vec<_> = done.iter().map(|journey| journey.verdict).collect();
+        assert_eq!(verdicts, [verdict], "{quiet_ns}");
+    }
+}
+
+/// Nothing shows that a datagram which has only passed its device is of a tunnel.
+#[test]
+fn a_datagram_behind_no_hop_of_its_host_is_lost_there() {
+    let mut arrives = received(0, 1000, 9, 77, true);
+    arrives.retain(|event| event.flow == OUTER_IN && event.hop == Hop::DevRecv);
+    for (names, verdict) in
+        [(Vec::new(), Verdict::LostAfter { hop: Hop::DevRecv }), (names(), Verdict::HalfComplete)]
+    {
+        let mut correlator = Correlator::new(coverage(), Limits::default());
+        let mut done = Vec::new();
+        // What is known of a flow counts from its second packet on.
+        let second =
+            arrives.iter().map(|event| Event { time_ns: event.time_ns + 50, ip_id: 10, skb: 78, ..*event });
+        let events = arrives.iter().copied().chain(second).collect();
+        let names = vec![Names { interfaces: names, ..Names::default() }];
+        correlator.push(&Batch { names, ..batch(flows_of_tunnel(), events) }, &mut done);
+        correlator.push(&Batch { watermark_ns: 60_000_000_000, ..Batch::default() }, &mut done);
+        correlator.finish(&mut done);
+        assert!(done.iter().all(|journey| journey.verdict == verdict), "{done:#?}");
+        assert_eq!(done.len(), 2);
+    }
+}

@@ -245,7 +245,7 @@ impl Reading {
             };
             if about.node.boot_id != self.boot_id {
                 let what =
-                    format!("{}: {} was booted anew, with another clock", self.options.address, self.host);
+                    format!("{}: {} was booted again, with another clock", self.options.address, self.host);
                 self.notify(what, true);
                 return;
             }

@@ -95,7 +95,7 @@ fn a_host_that_is_booted_anew_comes_as_another() {
     came.read(&mut second, 100, || {});
     assert_eq!(came.missed, 0);
     let news: Vec<String> = discovery.ticker().news().into_iter().map(|news| news.text).collect();
-    assert!(news.iter().any(|text| text.contains("was booted anew")), "{news:?}");
+    assert!(news.iter().any(|text| text.contains("was booted again")), "{news:?}");
     // The same host is not added twice.
     std::thread::sleep(Duration::from_secs(3));
     assert!(discovery.arrived().is_none());

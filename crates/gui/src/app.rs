@@ -170,7 +170,10 @@ impl Window {
         match ended {
             Ok(Outcome::Opened(opened)) => self.opened(*opened, ctx),
             Ok(Outcome::Compared(compared)) => self.compared(*compared),
-            Ok(Outcome::Written(words)) => self.show_message(words),
+            Ok(Outcome::Written(words)) if is_of_nothing(&words) => {
+                self.show_message(format!("nothing in this stretch matches; {words}"), true);
+            }
+            Ok(Outcome::Written(words)) => self.show_message(words, false),
             Err(trouble) => self.front.trouble(trouble),
         }
     }
@@ -292,13 +295,13 @@ impl Window {
 
     fn written(&mut self, to: &std::path::Path, bytes: &[u8]) -> Result<(), Trouble> {
         self.world.write(to, bytes)?;
-        self.show_message(format!("written: {}", to.display()));
+        self.show_message(format!("written: {}", to.display()), false);
         Ok(())
     }
 
-    fn show_message(&mut self, words: String) {
+    fn show_message(&mut self, words: String, is_error: bool) {
         if let Some(session) = &self.session {
-            session.shared.look(|scope| scope.show_message(words, false));
+            session.shared.look(|scope| scope.show_message(words, is_error));
         }
     }
 
@@ -315,6 +318,13 @@ impl Window {
             self.saved_settings = text;
         }
     }
+}
+
+/// True for the message of an export without any row: `PATH: 0 rows, 0 others; 0 B in 0.1 s`. A format may write a head
+/// then, so the size of the file does not show it.
+fn is_of_nothing(message: &str) -> bool {
+    let rows = message.rsplit_once("; ").and_then(|(rows, _)| rows.rsplit_once(": "));
+    rows.is_some_and(|(_, rows)| rows == "nothing" || rows.split(", ").all(|row| row.starts_with("0 ")))
 }
 
 /// Directories dropped on the window. A file inside a recording counts as the recording, because file managers
@@ -355,5 +365,21 @@ impl eframe::App for Window {
 
     fn on_exit(&mut self, _gl: Option<&eframe::glow::Context>) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_without_rows_is_recognised() {
+        for rows in ["0 trace packets", "0 hops, 0 journeys", "nothing"] {
+            assert!(is_of_nothing(&format!("/a: b; c.csv: {rows}; 96 B in 0.1 s")), "{rows}");
+        }
+        for rows in ["10 trace packets", "0 hops, 3 journeys"] {
+            assert!(!is_of_nothing(&format!("/a: b; c.csv: {rows}; 1 kB in 0.1 s")), "{rows}");
+        }
+        assert!(!is_of_nothing("/a: 12 rows"), "an unlike message is of something");
     }
 }

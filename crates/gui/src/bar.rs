@@ -6,7 +6,7 @@ use crate::ui_context::UiContext;
 use egui::{Align, Button, Color32, Label, Layout, RichText, TextStyle, Ui};
 use magscope_scope::command::Question;
 use magscope_scope::explain::explain;
-use magscope_scope::format::{bytes, short_duration};
+use magscope_scope::format::short_duration;
 use magscope_scope::{Action, Edge, Frame, State};
 use magscope_timeline::pair::State as Clock;
 
@@ -14,19 +14,44 @@ use crate::chosen::Tint;
 
 /// Longest text of a button with the words of the user, characters.
 const LONGEST: usize = 20;
+/// Texts of the buttons of trigger and filter without a condition.
+const NO_TRIGGER: &str = "Trigger …";
+const NO_FILTER: &str = "Filter …";
 /// Least room for where the picture stands, with the gaps beside it, points: a longer text is cut.
 const LEAST_EDGE: f32 = 80.0;
 
-/// The beginning of a text; all of it is where the pointer is.
-fn shortened(words: &str) -> String {
-    if words.chars().count() <= LONGEST {
+/// The beginning of a text, of a width that `fits`; all of it is where the pointer is.
+pub fn shortened(words: &str, fits: impl Fn(&str) -> bool) -> String {
+    if words.chars().count() <= LONGEST && fits(words) {
         return words.to_owned();
     }
-    words.chars().take(LONGEST - 1).chain(['…']).collect()
+    let cut = |longest: usize| words.chars().take(longest).chain(['…']).collect::<String>();
+    (1..LONGEST).rev().map(cut).find(|text| fits(text)).unwrap_or_else(|| "…".to_owned())
+}
+
+/// Room that the buttons of trigger and filter have beside their texts without a condition, in a bar of this width,
+/// points. It depends on nothing else, so a condition moves no button and adds no row.
+fn room_for_words(bar: f32) -> f32 {
+    if bar < 745.0 {
+        0.0 // two rows have no room left
+    } else if (1_238.0..1_320.0).contains(&bar) {
+        30.0 // the most with which all of the bar is one row
+    } else {
+        70.0
+    }
+}
+
+/// Text and size of the button of a condition, which is as wide without one.
+fn condition_text(ui: &Ui, words: &str, empty: &str, room: f32) -> (String, egui::Vec2) {
+    let fits = |text: &str| width(ui, text, &TextStyle::Button) <= width(ui, empty, &TextStyle::Button) + room;
+    let text = if words.is_empty() { empty.to_owned() } else { shortened(words, fits) };
+    let least = width(ui, empty, &TextStyle::Button) + room + 2.0 * ui.spacing().button_padding.x;
+    (text, egui::vec2(least, 0.0))
 }
 
 /// Draws it.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
+    let room = room_for_words(ui.available_width());
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 5.0;
         files(ui, cx);
@@ -35,9 +60,9 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         ui.separator();
         timebase(ui, frame, cx);
         ui.separator();
-        trigger(ui, frame, cx);
+        trigger(ui, frame, room, cx);
         ui.separator();
-        filter(ui, frame, cx);
+        filter(ui, frame, room, cx);
         ui.separator();
         view(ui, cx);
         // Words that change are at the right end, so that no button moves; in a row of their own where they would cover one.
@@ -71,7 +96,7 @@ fn files(ui: &mut Ui, cx: &mut UiContext) {
             ui.separator();
             ui.label(RichText::new("recent").color(cx.c.dim));
             for dirs in cx.chosen.recent.clone() {
-                if ui.button(names(&dirs)).clicked() {
+                if ui.button(names(&dirs)).on_hover_text(paths(&dirs)).clicked() {
                     cx.requests.push(crate::host_request::HostRequest::Open(dirs));
                     ui.close();
                 }
@@ -91,6 +116,11 @@ pub fn names(dirs: &[std::path::PathBuf]) -> String {
         dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
     };
     dirs.iter().map(name).collect::<Vec<_>>().join(" + ")
+}
+
+/// Whole paths, one a line.
+pub fn paths(dirs: &[std::path::PathBuf]) -> String {
+    dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join("\n")
 }
 
 fn named(ui: &mut Ui, glyph: &str, name: &str, on: bool) -> bool {
@@ -126,18 +156,15 @@ fn transport(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         response.0.on_hover_text("how fast it plays");
     }
     if frame.header.state != State::Replay && !transport.seekable {
-        let recording = frame.footer.recording;
-        let glyph = RichText::new("●").color(if recording.is_some() { cx.c.bad } else { cx.c.dim });
+        // The status bar has its name and size, which change.
+        let is_recording = frame.footer.recording.is_some();
+        let glyph = RichText::new("●").color(if is_recording { cx.c.bad } else { cx.c.dim });
         let response = ui.add(Button::new(glyph));
         response.widget_info(|| {
-            egui::WidgetInfo::selected(egui::Role::Button, true, recording.is_some(), "record what comes")
+            egui::WidgetInfo::selected(egui::Role::Button, true, is_recording, "record what comes")
         });
         if response.on_hover_text("record what comes, or end it").clicked() {
             cx.act(Action::ToggleRecording);
-        }
-        if let Some(recording) = recording {
-            ui.label(&recording.name);
-            ui.label(RichText::new(bytes(recording.bytes)).monospace());
         }
     }
 }
@@ -170,12 +197,15 @@ fn timebase(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     }
 }
 
-fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
+fn trigger(ui: &mut Ui, frame: &Frame, room: f32, cx: &mut UiContext) {
     let trigger = &frame.trigger;
-    let words = if trigger.text.is_empty() { "Trigger …".to_owned() } else { format!("T {}", trigger.text) };
-    let words = shortened(&words);
-    let words = RichText::new(words).color(if trigger.text.is_empty() { cx.c.text } else { cx.c.accent });
-    let response = ui.add(Button::new(words));
+    let (words, colour) = if trigger.text.is_empty() {
+        (String::new(), cx.c.text)
+    } else {
+        (format!("T {}", trigger.text), cx.c.accent)
+    };
+    let (text, size) = condition_text(ui, &words, NO_TRIGGER, room);
+    let response = ui.add(Button::new(RichText::new(text).color(colour)).min_size(size));
     let means = "what the trigger waits for".to_owned();
     let means = if trigger.text.is_empty() { means } else { format!("{means}: {}", trigger.text) };
     if response.on_hover_text(means).clicked() {
@@ -183,15 +213,29 @@ fn trigger(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     }
 }
 
-fn filter(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
+/// What a filter chooses, in words; empty without one.
+fn filter_words(conditions: &[String]) -> String {
+    let bracketed = |condition: &String| {
+        if conditions.len() > 1 && condition.contains(" or ") {
+            format!("({condition})")
+        } else {
+            condition.clone()
+        }
+    };
+    let all = conditions.iter().map(bracketed).collect::<Vec<_>>().join(" and ");
+    let leave_out = conditions.iter().all(|condition| condition.starts_with("not "));
+    if leave_out { all } else { format!("only {all}") }
+}
+
+fn filter(ui: &mut Ui, frame: &Frame, room: f32, cx: &mut UiContext) {
     let now = frame.controls.filter.as_ref().map(ToString::to_string).unwrap_or_default();
     let proto = frame.controls.proto.map(|proto| proto.to_string());
     let only: Vec<String> = proto.into_iter().chain(frame.filter_words()).collect();
-    let words = if only.is_empty() { "Filter …".to_owned() } else { format!("only {}", only.join(", ")) };
     let counts = frame.header.counts_words().unwrap_or_default();
     let means = ["only journeys and requests for which something holds", now.as_str(), counts.as_str()];
     let means = means.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n");
-    let response = ui.add(Button::selectable(!only.is_empty(), shortened(&words)));
+    let (text, size) = condition_text(ui, &filter_words(&only), NO_FILTER, room);
+    let response = ui.add(Button::selectable(!only.is_empty(), text).min_size(size));
     if response.on_hover_text(means).clicked() {
         cx.over = Some(Overlay::ask(Question::Filter, now));
     }
@@ -254,4 +298,31 @@ fn clock(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
     explained_of(response, || {
         Some(explain(&words).map_or_else(|| means.to_owned(), |words| format!("{means}\n{words}")))
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_where_its_room_ends() {
+        let fits = |longest: usize| move |text: &str| text.chars().count() <= longest;
+        assert_eq!(shortened("tcp", fits(99)), "tcp");
+        assert_eq!(shortened("verdict = lost", fits(9)), "verdict …");
+        assert_eq!(shortened(&"x".repeat(30), fits(99)).chars().count(), LONGEST);
+        assert_eq!(shortened("verdict = lost", fits(0)), "…", "it ends");
+    }
+
+    #[test]
+    fn a_filter_that_leaves_out_is_named_without_only() {
+        let words = |conditions: &[&str]| {
+            filter_words(&conditions.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(words(&[]), "");
+        assert_eq!(words(&["tcp", "port = 5432"]), "only tcp and port = 5432");
+        assert_eq!(words(&["tcp", "lost or port = 80"]), "only tcp and (lost or port = 80)");
+        assert_eq!(words(&["not flow = 10.0.0.7:1-10.0.0.9:2"]), "not flow = 10.0.0.7:1-10.0.0.9:2");
+        assert_eq!(words(&["not port = 80", "not lost"]), "not port = 80 and not lost");
+        assert_eq!(words(&["not port = 80", "port = 81"]), "only not port = 80 and port = 81");
+    }
 }

@@ -182,10 +182,12 @@ impl Chosen {
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// Adds to the recent files.
+    /// Adds to the recent files, with absolute paths: the next window may start in another directory.
     pub fn opened(&mut self, dirs: &[PathBuf]) {
-        self.recent.retain(|recent| recent != dirs);
-        self.recent.insert(0, dirs.to_vec());
+        let absolute = |dir: &PathBuf| std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
+        let dirs: Vec<PathBuf> = dirs.iter().map(absolute).collect();
+        self.recent.retain(|recent| *recent != dirs);
+        self.recent.insert(0, dirs);
         self.recent.truncate(MOST_RECENT);
     }
 }
@@ -203,6 +205,16 @@ mod tests {
         chosen.opened(&[PathBuf::from("/a/15"), PathBuf::from("/b")]);
         assert_eq!((chosen.recent.len(), &chosen.recent[0][0]), (12, &PathBuf::from("/a/15")));
         assert_eq!(Chosen::read(&chosen.text()), chosen);
+    }
+
+    #[test]
+    fn recent_recordings_have_absolute_paths() {
+        let mut chosen = Chosen::default();
+        chosen.opened(&[PathBuf::from("my.session")]);
+        let absolute = std::env::current_dir().expect("a directory").join("my.session");
+        assert_eq!(chosen.recent, [vec![absolute.clone()]]);
+        chosen.opened(&[absolute]);
+        assert_eq!(chosen.recent.len(), 1, "it is the same recording");
     }
 
     #[test]

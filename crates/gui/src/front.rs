@@ -10,6 +10,7 @@ use crate::host_request::HostRequest;
 use crate::menu::{self, Menu};
 use crate::minimap::MinimapDrag;
 use crate::overlays::{self, Next, Overlay, Pick, Typed};
+use crate::room::Room;
 use crate::splitter::{self, Side};
 use crate::time::Timeline;
 use crate::ui_context::UiContext;
@@ -42,6 +43,8 @@ pub struct Front {
     number: u64,
     /// True to stop reading the rest of a recording.
     idle: bool,
+    /// Room for panels in the last frame: the status bar comes before the rest.
+    room: Room,
 }
 
 impl Front {
@@ -60,6 +63,7 @@ impl Front {
             view: View::default(),
             number: 0,
             idle: false,
+            room: Room::default(),
         }
     }
 
@@ -163,11 +167,10 @@ impl Front {
             let margin = Margin::new().fill(cx.c.panel).inner_margin(egui::Margin::symmetric(8, 5));
             Panel::top("bar").frame(margin).show(ui, |ui| bar::show(ui, &frame, &mut cx));
             Panel::top("headline").frame(margin).show(ui, |ui| headline::show(ui, &frame, &mut cx));
-            Panel::bottom("status").frame(margin).show(ui, |ui| side::status(ui, &frame, &mut cx));
-            // In a small window the time line has priority.
-            let (wide, high) = (ui.available_width() >= 860.0, ui.available_height() >= 430.0);
+            Panel::bottom("status").frame(margin).show(ui, |ui| side::status(ui, &frame, self.room, &mut cx));
+            self.room = Room::of(ui.available_size());
             let (mut below_area, mut side_area) = (None, None);
-            if cx.chosen.below && high {
+            if cx.chosen.below && self.room.below_lack().is_none() {
                 let range = Rangef::new(90.0, ui.available_height() * 0.7);
                 let height = range.clamp(cx.chosen.below_height);
                 let panel = Panel::bottom("below").resizable(false).exact_size(height).frame(margin);
@@ -176,12 +179,12 @@ impl Front {
                 });
                 below_area = Some((shown.response.rect, range));
             } else {
-                Panel::bottom("tabs").frame(margin).show(ui, |ui| panels::tabs(ui, &mut cx));
+                Panel::bottom("tabs").frame(margin).show(ui, |ui| panels::tabs(ui, self.room, &mut cx));
             }
             Panel::bottom("minimap").frame(Margin::new().fill(cx.c.panel)).show(ui, |ui| {
                 self.minimap.show(ui, &frame, &mut cx);
             });
-            if cx.chosen.side && wide {
+            if cx.chosen.side && self.room.side_lack().is_none() {
                 let range = Rangef::new(220.0, ui.available_width() * 0.6);
                 let width = range.clamp(cx.chosen.side_width);
                 let panel = Panel::right("side").resizable(false).exact_size(width).frame(margin);

@@ -28,6 +28,12 @@ impl Col {
         self.title
     }
 
+    /// The same with another width, points.
+    #[must_use]
+    pub const fn of_width(self, width: f32) -> Self {
+        Col { width, ..self }
+    }
+
     /// The same; a click on its title orders the table by it.
     #[must_use]
     pub const fn sorts(self, is_sorted: bool) -> Self {
@@ -196,6 +202,9 @@ fn whole(
     let mut clicked = None;
     let room = ui.available_width();
     let opens_menu = ui.input(|input| input.pointer.secondary_clicked());
+    // The last column ends before the scroll bar: the two outer gaps are wider than it.
+    let scroll = &mut ui.spacing_mut().scroll;
+    scroll.floating_allocated_width = scroll.bar_width;
     let mut table = TableBuilder::new(ui)
         .id_salt((name, columns.len(), (room / 40.0) as i32))
         .striped(true)
@@ -216,11 +225,13 @@ fn whole(
                         if is_order { format!("{} ▼", column.title) } else { column.title.to_owned() };
                     let colour = if is_order { cx.c.text } else { cx.c.dim };
                     let label = egui::Label::new(RichText::new(title).color(colour).small()).selectable(false);
-                    if column.number {
-                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.add(label));
+                    // Both in the middle of the height, so that titles are on one line.
+                    let layout = if column.number {
+                        Layout::right_to_left(Align::Center)
                     } else {
-                        ui.add(label);
-                    }
+                        Layout::left_to_right(Align::Center)
+                    };
+                    ui.with_layout(layout, |ui| ui.add(label));
                 });
                 if column.sort != Sort::No && cell.clicked() {
                     clicked = Some(Click::Title(column.title));

@@ -8,7 +8,7 @@ use magscope_scope::{Action, Evidence, Frame, HeadlineKind};
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     let headline = frame.headline;
     let (sign, colour) = match headline.kind {
-        HeadlineKind::Loss | HeadlineKind::Unreached => ("! ", cx.c.bad),
+        HeadlineKind::Loss | HeadlineKind::Unreached | HeadlineKind::Unanswered => ("! ", cx.c.bad),
         HeadlineKind::Slow | HeadlineKind::Retransmissions => ("! ", cx.c.accent),
         HeadlineKind::MissedEvents => ("? ", cx.c.missed),
         HeadlineKind::NothingWrong => ("", cx.c.text),

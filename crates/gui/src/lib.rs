@@ -31,6 +31,7 @@ mod minimap;
 mod overlays;
 mod panels;
 mod picture;
+mod room;
 mod run;
 mod selection;
 mod shared;

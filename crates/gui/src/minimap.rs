@@ -159,10 +159,19 @@ fn ends(painter: &egui::Painter, area: Rect, all: Rect, frame: &Frame, map: &Min
         format!("{whole} in all")
     };
     text::put(painter, pos2(area.right(), y), Align2::RIGHT_CENTER, &words, SMALL, cx.c.dim, 260.0);
-    let shown = short_duration(frame.sweep.timebase.span_ns());
-    let since = frame.sweep.origin_ns.saturating_sub(map.from_ns);
-    let words = format!("{shown} shown, from {}", short_duration(since));
+    let (origin_ns, span_ns) = (frame.sweep.origin_ns, frame.sweep.timebase.span_ns());
+    let (shown_ns, since_ns) = shown((map.from_ns, map.to_ns), (origin_ns, span_ns));
+    let words = format!("{} shown, from {}", short_duration(shown_ns), short_duration(since_ns));
     text::put(painter, pos2(area.left(), y), Align2::LEFT_CENTER, &words, SMALL, cx.c.dim, 320.0);
+}
+
+/// The part of the picture that is in the session: its length, and its beginning since that of the session,
+/// nanoseconds. The picture may reach past both ends.
+fn shown((from_ns, to_ns): (u64, u64), (origin_ns, span_ns): (u64, u64)) -> (u64, u64) {
+    let begin_ns = origin_ns.max(from_ns);
+    let end_ns = origin_ns.saturating_add(span_ns).min(to_ns);
+    let all_ns = to_ns.saturating_sub(from_ns);
+    (end_ns.saturating_sub(begin_ns), (begin_ns - from_ns).min(all_ns))
 }
 
 fn tooltip(column: &MinimapColumn) -> String {
@@ -184,4 +193,24 @@ fn tooltip(column: &MinimapColumn) -> String {
         _ = write!(words, "\n{} events missed by the instrument", count(column.missed));
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_within_the_session() {
+        let session = (1_000, 4_000);
+        for (picture, expected) in [
+            ((1_500, 500), (500, 500)),
+            ((400, 10_000), (3_000, 0)),
+            ((400, 1_000), (400, 0)),
+            ((3_500, 1_000), (500, 2_500)),
+            ((9_000, 1_000), (0, 3_000)),
+            ((0, u64::MAX), (3_000, 0)),
+        ] {
+            assert_eq!(shown(session, picture), expected, "{picture:?}");
+        }
+    }
 }

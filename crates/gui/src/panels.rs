@@ -2,6 +2,7 @@
 
 mod clock;
 mod compare;
+mod compare_words;
 mod distributions;
 mod events;
 mod flows;
@@ -15,27 +16,36 @@ mod trigger;
 mod xy;
 
 use crate::compare::Compared;
+use crate::room::Room;
 use crate::ui_context::UiContext;
-use egui::Ui;
+use egui::{Button, RichText, Ui};
 use magscope_scope::{Frame, View};
 
-/// Draws the tabs. A click on the active one hides the panel.
-pub fn tabs(ui: &mut Ui, cx: &mut UiContext) {
+/// Draws the tabs. A click on the active one hides the panel. Where panels have no room the tabs say so, and do nothing.
+pub fn tabs(ui: &mut Ui, room: Room, cx: &mut UiContext) {
+    let lack = room.below_lack();
     ui.horizontal_wrapped(|ui| {
         ui.spacing_mut().item_spacing.x = 4.0;
         for (tab, title) in View::tabs() {
-            let shown = cx.chosen.below && cx.chosen.tab == tab;
-            if ui.selectable_label(shown, title).on_hover_text(tab.spec().words).clicked() {
+            let shown = cx.chosen.below && cx.chosen.tab == tab && lack.is_none();
+            let response = ui
+                .add_enabled(lack.is_none(), Button::selectable(shown, title))
+                .on_hover_text(tab.spec().words)
+                .on_disabled_hover_text(lack.unwrap_or_default());
+            if response.clicked() {
                 cx.chosen.below = !shown;
                 cx.chosen.tab = tab;
             }
+        }
+        if let Some(words) = lack {
+            ui.label(RichText::new(words).color(cx.c.dim).small());
         }
     });
 }
 
 /// Draws the tabs and the chosen panel.
 pub fn show(ui: &mut Ui, frame: &Frame, compared: Option<&Compared>, cx: &mut UiContext) {
-    tabs(ui, cx);
+    tabs(ui, Room::default(), cx);
     ui.add_space(2.0);
     if cx.scroll_pages != 0.0 {
         // The first scroll area of the panel takes it.

@@ -3,13 +3,14 @@
 
 use crate::cache::key;
 use crate::loadlines::value;
+use crate::room::Room;
 use crate::text::{NUMBERS, explained, explained_of, width};
 use crate::ui_context::UiContext;
-use egui::{Align, Color32, Grid, Label, Layout, Response, RichText, ScrollArea, Sense, TextStyle, Ui};
+use egui::{Align, Button, Color32, Grid, Label, Layout, Response, RichText, ScrollArea, Sense, TextStyle, Ui};
 use magscope_core::Direction;
 use magscope_scope::explain::{explain, of_verdict};
 use magscope_scope::format::{
-    SUMMED, amount, bit_rate, bytes, count, counted, duration, estimate, percent, rate, short_duration,
+    SUMMED, bit_rate, bytes, count, counted, duration, estimate, percent, rate, short_duration,
 };
 use magscope_scope::look::{Measurements, PairReading, PassRow, Payload, Span, Tone, facts as facts_of};
 use magscope_scope::{Action, Frame, Inspector, MeasureSpan, Place};
@@ -25,6 +26,9 @@ const MOST_DUMPED: usize = 16;
 const FACT: f32 = 12.0;
 /// Minimum width of a name.
 const LEAST_NAME: f32 = 60.0;
+/// Digits of a count that fit into these figures, and the width of one more.
+const DIGITS: usize = 6;
+const DIGIT: f32 = 7.5;
 /// Width from which both hops of a pair fit.
 const BOTH_NAMES: f32 = 128.0;
 
@@ -203,11 +207,13 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     });
     counts(ui, m, cx);
     ui.add_space(2.0);
+    let digits = digits(m);
+    let more = (digits - DIGITS) as f32 * DIGIT;
     // Numbers have priority; names get the rest.
-    let names = (ui.available_width() - FIGURES).max(LEAST_NAME);
+    let names = (ui.available_width() - FIGURES - more).max(LEAST_NAME);
     Grid::new("pairs").num_columns(6).striped(true).spacing([8.0, 2.0]).show(ui, |ui| {
         explained(ui.label(RichText::new("from → to").color(cx.c.dim).small()), "from → to");
-        for (title, width) in [("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("n", 6)] {
+        for (title, width) in [("p50", 7), ("p90", 7), ("p99", 7), ("max", 7), ("n", digits)] {
             explained(ui.label(number(format!("{title:>width$}"), cx.c.dim)), title);
         }
         ui.end_row();
@@ -238,10 +244,10 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 let words = if t.n == 0 { format!("{:>7}", "·") } else { duration(ns) };
                 ui.label(number(words, colour));
             }
-            ui.label(number(amount(t.n), cx.c.dim));
+            ui.label(number(format!("{:>digits$}", count(t.n)), cx.c.dim));
             ui.end_row();
         }
-        extra_pairs(ui, m, names, cx);
+        extra_pairs(ui, m, (names, digits), cx);
     });
     for layer in &m.layers {
         ui.horizontal(|ui| {
@@ -277,8 +283,16 @@ fn measurements(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     }
 }
 
-/// Rows below the pairs of journeys: the kernel's sums, and times to custom probes.
-fn extra_pairs(ui: &mut Ui, m: &Measurements, names: f32, cx: &UiContext) {
+/// Width of the largest count of the rows, characters.
+fn digits(m: &Measurements) -> usize {
+    let pairs = m.pairs.iter().chain(&m.sums).map(|pair| pair.times.n);
+    let most = pairs.chain(m.passes.iter().map(|pass| pass.times.n)).max().unwrap_or(0);
+    count(most).chars().count().max(DIGITS)
+}
+
+/// Rows below the pairs of journeys: the kernel's sums, and times to custom probes. Names have a width, counts a number
+/// of characters.
+fn extra_pairs(ui: &mut Ui, m: &Measurements, (names, digits): (f32, usize), cx: &UiContext) {
     let sums = m.sums.iter().filter_map(|pair| {
         let (from, to) = pair.span.hops()?;
         let words = if names < BOTH_NAMES { format!("→ {to}") } else { format!("{from} → {to}") };
@@ -298,52 +312,61 @@ fn extra_pairs(ui: &mut Ui, m: &Measurements, names: f32, cx: &UiContext) {
         for ns in [t.p50_ns, t.p90_ns, t.p99_ns, t.max_ns] {
             ui.label(number(duration(ns), cx.c.text));
         }
-        ui.label(number(amount(t.n), cx.c.dim));
+        ui.label(number(format!("{:>digits$}", count(t.n)), cx.c.dim));
         ui.end_row();
     }
 }
 
+/// A count that moves to the next line as a whole.
+fn unbroken(ui: &mut Ui, words: String, colour: Color32) -> Response {
+    ui.add(Label::new(RichText::new(words).color(colour)).extend())
+}
+
 fn counts(ui: &mut Ui, m: &Measurements, cx: &UiContext) {
     ui.horizontal_wrapped(|ui| {
+        let c = cx.c;
         let summed = m.journeys == 0 && !m.sums.is_empty();
         let words = if summed {
             "no journeys, Σ of the kernel".to_owned()
         } else {
             counted(m.journeys, "journey", "journeys")
         };
-        explained(ui.label(words), if summed { "Σ the kernel adds up" } else { "journeys" });
-        let wrong = [("dropped", m.drops, cx.c.bad), ("events missed", m.missed_events, cx.c.missed)];
-        for (words, n, colour) in wrong {
-            let colour = if n > 0 { colour } else { cx.c.dim };
-            let label = m.label_of_all(words);
-            explained(ui.label(RichText::new(format!("{} {label}", count(n))).color(colour)), words);
-        }
+        explained(unbroken(ui, words, c.text), if summed { "Σ the kernel adds up" } else { "journeys" });
         if m.untimed > 0 {
-            explained(ui.label(format!("{} without times", count(m.untimed))), "without times");
+            explained(unbroken(ui, format!("{} without times", count(m.untimed)), c.text), "without times");
         }
-        let colour = if m.retransmits > 0 { cx.c.slow } else { cx.c.dim };
-        let words = format!("{} {}", count(m.retransmits), m.label_of_all("retransmits"));
-        let response = ui.label(RichText::new(words).color(colour));
-        explained(response, "retransmits");
         if let Some(ratio) = m.loss_ratio.filter(|ratio| *ratio > 0.0) {
             let words = format!("{} dropped or lost", percent(ratio).trim());
-            explained(ui.label(RichText::new(words).color(cx.c.bad)), "dropped or lost");
+            explained(unbroken(ui, words, c.bad), "dropped or lost");
+        }
+        if m.is_narrowed {
+            explained(unbroken(ui, "all traffic:".to_owned(), c.dim), "all traffic");
+        }
+        for (words, n, wrong) in [
+            ("dropped", m.drops, c.bad),
+            ("events missed", m.missed_events, c.missed),
+            ("retransmits", m.retransmits, c.slow),
+        ] {
+            let colour = if n > 0 { wrong } else { c.dim };
+            explained(unbroken(ui, format!("{} {words}", count(n)), colour), words);
         }
     });
 }
 
 /// The status bar: counters, including zeros, and the scope's message.
-pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
+pub fn status(ui: &mut Ui, frame: &Frame, room: Room, cx: &mut UiContext) {
     ui.horizontal(|ui| {
         // The controls first: the counters have the room that is left.
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            for (on, words, name) in [
-                (cx.chosen.side, "beside", "inspector and measurements"),
-                (cx.chosen.below, "below", "the panels below"),
+            for (on, words, name, lack) in [
+                (cx.chosen.side, "beside", "inspector and measurements", room.side_lack()),
+                (cx.chosen.below, "below", "the panels below", room.below_lack()),
             ] {
+                let button = Button::selectable(on && lack.is_none(), RichText::new(words).small());
                 let response = ui
-                    .selectable_label(on, RichText::new(words).small())
-                    .on_hover_text(format!("show or hide {name}"));
+                    .add_enabled(lack.is_none(), button)
+                    .on_hover_text(format!("show or hide {name}"))
+                    .on_disabled_hover_text(lack.unwrap_or_default());
                 if response.clicked() {
                     match words {
                         "beside" => cx.chosen.side = !on,
@@ -352,6 +375,7 @@ pub fn status(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
                 }
             }
             reading(ui, frame, cx);
+            recording(ui, frame, cx);
             if let Some(message) = &frame.controls.message {
                 let colour = if message.is_error { cx.c.bad } else { cx.c.good };
                 let words = Label::new(RichText::new(&message.text).color(colour)).truncate();
@@ -385,6 +409,15 @@ fn counters(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
         ui.add_space((width / FACT).ceil() * FACT - width);
         explained(response, words);
     }
+}
+
+/// Name and size of the recording that is written.
+fn recording(ui: &mut Ui, frame: &Frame, cx: &UiContext) {
+    let Some(recording) = frame.footer.recording else { return };
+    let size = bytes(recording.bytes);
+    let name = crate::bar::shortened(&recording.name, |_| true);
+    ui.label(number(size, cx.c.dim));
+    ui.label(RichText::new(format!("● {name}")).color(cx.c.bad).small()).on_hover_text(&recording.name);
 }
 
 /// Progress of reading a recording, and a button to stop it.

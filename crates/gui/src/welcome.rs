@@ -1,6 +1,6 @@
 //! The welcome page.
 
-use crate::bar::names;
+use crate::bar::{names, paths};
 use crate::chosen::Chosen;
 use crate::colours::Colours;
 use crate::host_request::HostRequest;
@@ -28,8 +28,7 @@ pub fn show(ui: &mut Ui, chosen: &Chosen, requests: &mut Vec<HostRequest>) -> Op
                 ui.add_space(20.0);
                 ui.label(RichText::new("recent").color(c.dim).small());
                 for dirs in &chosen.recent {
-                    let all = dirs.iter().map(|dir| dir.display().to_string()).collect::<Vec<_>>().join("\n");
-                    if ui.link(names(dirs)).on_hover_text(all).clicked() {
+                    if ui.link(names(dirs)).on_hover_text(paths(dirs)).clicked() {
                         requests.push(HostRequest::Open(dirs.clone()));
                     }
                 }

@@ -110,7 +110,8 @@ impl World for TestWorld {
     fn export(&self, part: &Part, format: Format, to: &Path, _: &Job) -> Result<String, Trouble> {
         self.note(&format!("export {}", format.name), &[to.to_owned()]);
         self.parts.lock().unwrap().push(part.clone());
-        Ok(format!("{}: 12 rows", to.display()))
+        let rows = if to.ends_with("nothing.csv") { "0 rows; 0 B in 0.0 s" } else { "12 rows" };
+        Ok(format!("{}: {rows}", to.display()))
     }
     fn write(&self, to: &Path, bytes: &[u8]) -> Result<(), Trouble> {
         self.note(&format!("write {} bytes", bytes.len()), &[to.to_owned()]);
@@ -200,10 +201,14 @@ fn type_path(harness: &mut Harness<'_, Option<Window>>, path: &str) {
 
 /// Exports what is selected.
 fn export(harness: &mut Harness<'_, Option<Window>>) {
+    export_to(harness, "/nowhere/out.csv");
+}
+
+fn export_to(harness: &mut Harness<'_, Option<Window>>, path: &str) {
     click(harness, "File");
     click(harness, "Export what is selected …");
     click(harness, "csv");
-    type_path(harness, "/nowhere/out.csv");
+    type_path(harness, path);
     click(harness, "Write");
 }
 
@@ -369,6 +374,39 @@ fn picks_are_exported_and_what_no_condition_names_is_refused() {
     until(&mut harness, |h| has(h, "no condition names a route"));
     assert!(has(&harness, "nothing was exported"));
     assert_eq!(filters().len(), 1);
+}
+
+#[test]
+fn an_export_of_nothing_is_no_success() {
+    let test_world = Arc::new(TestWorld::default());
+    let mut harness = window(&test_world, open(&["/a.session"]));
+    until(&mut harness, |h| opened(h) == "1 of them");
+    export_to(&mut harness, "/nowhere/nothing.csv");
+    until(&mut harness, |h| has(h, "nothing in this stretch matches"));
+    let scope = harness.state().as_ref().and_then(Window::scope).expect("something is open");
+    assert!(scope.look(|scope| scope.frame().controls.message.as_ref().is_some_and(|m| m.is_error)));
+}
+
+#[test]
+fn a_recording_is_ticked_anywhere_in_its_row_and_enter_opens_it() {
+    let (test_world, dir) = (Arc::new(TestWorld::default()), tempfile::tempdir().unwrap());
+    let recording = dir.path().join("one.session");
+    std::fs::create_dir(&recording).unwrap();
+    let mut harness = window(&test_world, Ask::Nothing);
+    click(&mut harness, "Open recordings …");
+    type_path(&mut harness, &dir.path().display().to_string());
+    let row = harness.get_by_label("one.session").rect();
+    let pos = egui::pos2(harness.get_by_label("path").rect().right() - 40.0, row.center().y);
+    harness.event(Event::PointerMoved(pos));
+    for pressed in [true, false] {
+        let (button, modifiers) = (egui::PointerButton::Primary, egui::Modifiers::NONE);
+        harness.event(Event::PointerButton { pos, button, pressed, modifiers });
+        harness.run_steps(1);
+    }
+    harness.run_steps(2);
+    harness.key_press(Key::Enter);
+    until(&mut harness, |h| opened(h) == "1 of them");
+    assert_eq!(test_world.asked(), [format!("open {}", recording.display())]);
 }
 
 #[test]

@@ -74,6 +74,31 @@ fn no_text_of_the_bars_covers_another_in_a_small_window() {
 }
 
 #[test]
+fn no_name_of_a_lane_covers_another_in_a_low_window() {
+    /// Width of the names at the left of the picture, points.
+    const NAMES: f32 = 134.0;
+    let mut faults = Vec::new();
+    for (kind, scope) in scopes::KINDS {
+        let harness = window(scope(), chosen(Light::Dark), [640.0, 460.0]);
+        let picture = harness.state().front.picture().expect("a picture");
+        let mut drawn: Vec<(String, Rect)> = Vec::new();
+        texts(&harness.output().shapes, &mut |text, clip| {
+            let rect = text.visual_bounding_rect().intersect(clip).shrink(EDGE);
+            let is_name = rect.right() < picture.left() + NAMES && picture.y_range().contains(rect.center().y);
+            if rect.is_positive() && is_name {
+                drawn.push((text.galley.text().to_owned(), rect));
+            }
+        });
+        assert!(!drawn.is_empty(), "{kind}");
+        for (at, (text, rect)) in drawn.iter().enumerate() {
+            let covered = drawn[at + 1..].iter().filter(|(_, other)| other.intersects(*rect));
+            faults.extend(covered.map(|(other, _)| format!("{kind}: {text:?} and {other:?}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
 fn no_text_is_cut_in_any_view_at_any_size() {
     let mut faults = Vec::new();
     let mut harness = window(scopes::idle(), chosen(Light::Dark), SIZES[0]);

@@ -5,6 +5,7 @@ mod bands;
 mod behaviour;
 mod common;
 mod fits;
+mod layout;
 mod leads;
 mod menus;
 mod pictures;

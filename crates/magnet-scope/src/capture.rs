@@ -9,17 +9,18 @@ use crate::{output, privileges};
 use anyhow::{Context, Result, bail};
 use magscope_core::capture_filter::{Field, Test, Value};
 use magscope_core::hop::HopSet;
-use magscope_core::node::{Coverage, Service};
+use magscope_core::node::{Backend, Coverage, Service};
 use magscope_core::source::Source;
 use magscope_core::{CaptureFilter, Hop};
 use magscope_probe::cost::{self, Cost, Measuring};
 use magscope_probe::facts::{self, CAP_SYS_ADMIN};
 use magscope_probe::filter::names::HostNames;
 use magscope_probe::governor::{Governor, Reader, Scale, Weighed};
-use magscope_probe::plan::full_hops;
+use magscope_probe::plan::{full_hops, mendable};
 use magscope_probe::workload::{self, GiveUp};
 use magscope_probe::{Capture, CaptureOptions, HostFacts, ProbeError, default_hops};
 use magscope_probe::{RingKind, Setting, Watermark};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Enough for a steady median, and fast enough for the start.
@@ -233,11 +234,8 @@ fn attach(
         output::note("this kernel cannot have mapped rings of this size; the rings are its own");
     }
     let missing = missing(&capture.info().coverage, hops);
-    if !missing.is_empty() {
-        let missing = missing.join(", ");
-        let by =
-            args.backend.map_or_else(|| "on this kernel".to_owned(), |backend| format!("by {backend} here"));
-        output::note(&format!("not served {by}: {missing} (`magnet-scope doctor` says why)"));
+    for note in not_served(&missing, args.backend, |hop| mendable(capture.facts(), hop, args.backend)) {
+        output::note(&note);
     }
     if let Some(filter) = filter {
         for (field, blind) in filter.blind_spots(capture.hops()) {
@@ -245,6 +243,9 @@ fn attach(
             output::note(&format!(
                 "the filter asks for {field}, which these hops cannot know (docs/filters.md): {blind}"
             ));
+        }
+        for note in not_recorded(filter.asked_hops(), capture.hops(), &capture.info().coverage) {
+            output::note(&note);
         }
     }
     Ok(capture)
@@ -321,9 +322,61 @@ pub fn drop_privileges() -> Result<()> {
 }
 
 /// The requested hops that nothing serves.
-fn missing(coverage: &Coverage, asked: HopSet) -> Vec<&'static str> {
+fn missing(coverage: &Coverage, asked: HopSet) -> Vec<Hop> {
     let asked = coverage.hops.iter().filter(|row| asked.contains(row.hop));
-    asked.filter(|row| matches!(row.service, Service::Missing { .. })).map(|row| row.hop.name()).collect()
+    asked.filter(|row| matches!(row.service, Service::Missing { .. })).map(|row| row.hop).collect()
+}
+
+/// The notes about hops that nothing serves: one for each cause that the user can remove (`mendable`), because such
+/// a hop is not missing on this kernel, and one for the other hops.
+fn not_served(
+    missing: &[Hop],
+    backend: Option<Backend>,
+    mendable: impl Fn(Hop) -> Option<String>,
+) -> Vec<String> {
+    let (mut causes, mut others) = (BTreeMap::<String, Vec<&str>>::new(), Vec::new());
+    for hop in missing {
+        match mendable(*hop) {
+            Some(cause) => causes.entry(cause).or_default().push(hop.name()),
+            None => others.push(hop.name()),
+        }
+    }
+    let of_cause = |(cause, hops): (String, Vec<&str>)| {
+        let hops = hops.join(", ");
+        format!("not served here: {hops}, because {cause}")
+    };
+    let mut notes: Vec<String> = causes.into_iter().map(of_cause).collect();
+    if !others.is_empty() {
+        let by = backend.map_or_else(|| "on this kernel".to_owned(), |backend| format!("by {backend} here"));
+        notes.push(format!("not served {by}: {} (`magnet-scope doctor` says why)", others.join(", ")));
+    }
+    notes
+}
+
+/// The notes about hops that the filter asks for and that record nothing: those that are not on, or not served.
+fn not_recorded(asked: HopSet, on: HopSet, coverage: &Coverage) -> Vec<String> {
+    let is_missing = |hop: &Hop| matches!(coverage.of(*hop), Some(Service::Missing { .. }));
+    let idle = asked.iter().filter(|hop| !on.contains(*hop));
+    let (missing, off): (Vec<Hop>, Vec<Hop>) = idle.partition(is_missing);
+    let names = |hops: &[Hop], between: &str| {
+        let names: Vec<&str> = hops.iter().map(|hop| hop.name()).collect();
+        names.join(between)
+    };
+    let mut notes = Vec::new();
+    if !off.is_empty() {
+        notes.push(format!(
+            "the filter asks for hops that are off: {} (`--hops +{}` records them)",
+            names(&off, ", "),
+            names(&off, ",+")
+        ));
+    }
+    if !missing.is_empty() {
+        notes.push(format!(
+            "the filter asks for hops that are not served here: {} (`magnet-scope doctor` says why)",
+            names(&missing, ", ")
+        ));
+    }
+    notes
 }
 
 /// What lifts the limit of locked memory.
@@ -402,6 +455,46 @@ mod tests {
             let (_, why, next) = parts(&error);
             assert!(!why.contains("RLIMIT_MEMLOCK") && next.contains("--ring-size"), "{why}: {next}");
         }
+    }
+
+    #[test]
+    fn a_hop_that_lacks_a_mount_is_not_missing_on_this_kernel() {
+        let mendable =
+            |hop: Hop| (hop == Hop::UdpRecv).then(|| "no cgroup v2 hierarchy is mounted here".to_owned());
+        let notes = not_served(&[Hop::TcpXmit, Hop::UdpRecv], None, mendable);
+        assert_eq!(
+            notes,
+            [
+                "not served here: udp.recv, because no cgroup v2 hierarchy is mounted here",
+                "not served on this kernel: tcp.xmit (`magnet-scope doctor` says why)"
+            ]
+        );
+        let notes = not_served(&[Hop::TcpXmit], Some(Backend::Netfilter), mendable);
+        assert_eq!(notes, ["not served by netfilter here: tcp.xmit (`magnet-scope doctor` says why)"]);
+        assert!(not_served(&[], None, mendable).is_empty());
+    }
+
+    #[test]
+    fn a_hop_that_a_filter_asks_for_and_that_records_nothing_has_a_note() {
+        let mut coverage = Coverage::full(Backend::Tracepoint);
+        for row in coverage.hops.iter_mut().filter(|row| row.hop == Hop::UdpSend) {
+            row.service = Service::Missing { because: "a test".to_owned() };
+        }
+        let on: HopSet = [Hop::DevXmit].into_iter().collect();
+        let notes = |text: &str| {
+            let filter = CaptureFilter::parse(text).expect(text);
+            not_recorded(filter.asked_hops(), on, &coverage)
+        };
+        assert!(notes("hop = dev.xmit and port 80").is_empty());
+        assert!(notes("not hop = ip.pre and hop != udp.send").is_empty());
+        assert_eq!(
+            notes("hop = ip.pre or hop = dev.xmit or hop = ip.in"),
+            ["the filter asks for hops that are off: ip.pre, ip.in (`--hops +ip.pre,+ip.in` records them)"]
+        );
+        assert_eq!(
+            notes("hop = udp.send"),
+            ["the filter asks for hops that are not served here: udp.send (`magnet-scope doctor` says why)"]
+        );
     }
 
     #[test]

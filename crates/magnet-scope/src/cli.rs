@@ -149,7 +149,7 @@ impl Command {
     }
 }
 
-/// What every capture can be told.
+/// Options of every capture.
 #[derive(Clone, Debug, Args)]
 pub struct CaptureArgs {
     /// Hops: `default`, `all`, names (`dev.xmit,dev.recv`) or changes (`+tcp.state,-ip.post`)

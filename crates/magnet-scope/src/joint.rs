@@ -227,8 +227,11 @@ impl Joint {
 fn connection_line(text: &mut String, c: &Pairing) {
     let _ = write!(text, "  {} {}→{}: {}", c.proto, c.from, c.to, counted(c.joined, "journey", "journeys"));
     if c.uncertain > 0 {
-        let _ =
-            write!(text, ", {} of them uncertain, because identifications may have turned", count(c.uncertain));
+        let _ = write!(
+            text,
+            ", {} of them uncertain: equal identifications alone prove nothing",
+            count(c.uncertain)
+        );
     }
     if let Some((from, to)) = c.translated {
         let _ = write!(text, ", through an address translation: arrives as {from}→{to}");

@@ -11,7 +11,7 @@ use magscope_core::Batch;
 use magscope_core::node::NodeInfo;
 use magscope_core::source::{Progress, Source, SourceError};
 use magscope_scope::Recording;
-use magscope_session::{RecordOptions, Recorder};
+use magscope_session::{RecordOptions, Recorder, Summary};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,6 +77,24 @@ impl Drop for Directory {
     }
 }
 
+/// The summary of a recording that has ended: events and bytes in its directory, lost records, and what was deleted.
+pub fn last_line(name: &str, summary: &Summary) -> String {
+    let in_deleted = summary.dropped.as_ref().map_or(0, |dropped| dropped.lost);
+    let lost = match (summary.losses.total(), in_deleted) {
+        (0, 0) => "nothing lost".to_owned(),
+        (0, lost) => format!("{lost} LOST, all in deleted segments"),
+        (lost, 0) => format!("{lost} LOST (`magnet-scope info` says where)"),
+        (lost, deleted) => {
+            format!("{lost} LOST (`magnet-scope info` says where) and {deleted} in deleted segments")
+        }
+    };
+    let deleted = summary.dropped.as_ref().map_or_else(String::new, |dropped| {
+        // Without this a short limit reads as if nothing had been captured.
+        format!("; recorded and deleted: {}", dropped.describe())
+    });
+    format!("{name}: {} events in {} bytes, {lost}{deleted}", summary.events, summary.bytes)
+}
+
 /// A source whose batches are recorded in passing.
 pub struct Recorded<S> {
     inner: S,
@@ -98,12 +116,7 @@ impl<S: Source> Recorded<S> {
         if result.is_err() && status.lost > 0 {
             output::note(&format!("{}: {} records LOST, which could not be written", self.name, status.lost));
         }
-        let summary = result?;
-        let lost = match summary.losses.total() {
-            0 => "nothing lost".to_owned(),
-            lost => format!("{lost} LOST (`magnet-scope info` says where)"),
-        };
-        output::note(&format!("{}: {} events in {} bytes, {lost}", self.name, summary.events, summary.bytes));
+        output::note(&last_line(&self.name, &result?));
         Ok(())
     }
 }
@@ -146,5 +159,30 @@ impl<S: Feed> Feed for Recorded<S> {
     fn recording(&self) -> Option<Recording> {
         let status = self.recorder.status();
         Some(Recording { name: self.name.clone(), bytes: status.bytes_on_disk, events: status.events })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_session::{Dropped, LossTotals};
+
+    #[test]
+    fn the_last_line_has_what_was_recorded_and_deleted() {
+        let of = |events, missed, dropped| {
+            let losses = LossTotals { missed, ..LossTotals::default() };
+            last_line("a", &Summary { events, bytes: 70, losses, dropped, ..Summary::default() })
+        };
+        assert_eq!(of(5, 0, None), "a: 5 events in 70 bytes, nothing lost");
+        let dropped = Dropped { segments: 3, events: 12_791, by: "keep-for".to_owned(), ..Dropped::default() };
+        assert_eq!(
+            of(0, 0, Some(dropped.clone())),
+            "a: 0 events in 70 bytes, nothing lost; recorded and deleted: first 3 segments (12791 events) \
+             dropped by the limit on their age"
+        );
+        let lost = of(0, 0, Some(Dropped { lost: 4, ..dropped.clone() }));
+        assert!(lost.contains("4 LOST, all in deleted segments;"), "{lost}");
+        let lost = of(0, 2, Some(Dropped { lost: 4, ..dropped }));
+        assert!(lost.contains("2 LOST (`magnet-scope info` says where) and 4 in deleted segments;"), "{lost}");
     }
 }

@@ -17,6 +17,7 @@ use magscope_core::clock::ClockSample;
 use magscope_core::journey::{Limits, Proofs};
 use magscope_core::node::{NodeInfo, make_names_unique};
 use magscope_core::source::{Progress, Source, SourceError};
+use magscope_scope::format::counted;
 use magscope_scope::look::ClockPair;
 use magscope_session::Session;
 use magscope_timeline::UtcMap;
@@ -236,12 +237,8 @@ impl Recordings {
             let damage = session.verify().into_iter().filter(|damage| !damage.unfinished);
             let damage: Vec<_> = damage.map(|damage| damage.to_string()).collect();
             if let Some(first) = damage.first() {
-                let what = format!(
-                    "{} is damaged in {} places, and --strict was asked for",
-                    dir.display(),
-                    damage.len()
-                );
-                return Err(Hint::error(what, first.clone(), "leave out --strict to read what is whole"));
+                let next = "leave out --strict to read what is whole";
+                return Err(Hint::error(not_whole(dir, damage.len()), first.clone(), next));
             }
         }
         Ok(())
@@ -330,6 +327,12 @@ impl Recordings {
     }
 }
 
+/// Error text for a recording with this number of damaged places, if `--strict` refuses damage.
+fn not_whole(dir: &Path, places: usize) -> String {
+    let places = counted(places as u64, "place", "places");
+    format!("{} is damaged in {places}, and --strict was asked for", dir.display())
+}
+
 /// Recordings of exchanged packets overlap in time. If two do not overlap by their wall clocks, one clock is
 /// wrong by more than a recording's length; its recording is then assumed to start with the first.
 fn overlapping(sessions: &[Session], mut to_utc_ns: Vec<i64>) -> Vec<i64> {
@@ -364,5 +367,17 @@ impl Source for Watched<'_> {
     fn next(&mut self, batch: &mut Batch, timeout: Duration) -> Result<Progress, SourceError> {
         let progress = self.replay.next(batch, timeout)?;
         Ok(if (self.watch)(batch) { progress } else { Progress::End })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_place_of_damage_is_singular() {
+        let of = |places| not_whole(Path::new("a"), places);
+        assert!(of(1).starts_with("a is damaged in 1 place, "), "{}", of(1));
+        assert!(of(2).starts_with("a is damaged in 2 places, "), "{}", of(2));
     }
 }

@@ -148,9 +148,10 @@ const fn switched_by_breakpoint(backend: Backend) -> Candidate {
 /// Candidates grouped by hop. The plan prefers the cheapest; among equals, the first.
 pub const CANDIDATES: &[&[Candidate]] = &[
     // Before Linux 6.5, `sendfile` and `splice` have functions of their own; a kernel without them has no such candidate.
-    entry!(AppSend "app_send" at "inet_sendmsg" and "app_send6" at "inet6_sendmsg" and "app_sendpage" at "inet_sendpage",
+    entry!(AppSend "app_send" at "inet_sendmsg" and "app_send6" at "inet6_sendmsg" and "app_open" at "tcp_connect"
+        and "app_sendpage" at "inet_sendpage",
         "bytes offered; the range is right while one thread at a time sends on a socket"),
-    entry!(AppSend "app_send" at "inet_sendmsg" and "app_send6" at "inet6_sendmsg",
+    entry!(AppSend "app_send" at "inet_sendmsg" and "app_send6" at "inet6_sendmsg" and "app_open" at "tcp_connect",
         "bytes offered; the range is right while one thread at a time sends on a socket"),
     &[Candidate {
         last_resort: true,

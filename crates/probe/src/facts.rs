@@ -56,6 +56,8 @@ pub struct HostFacts {
     pub left_out: BTreeMap<Ability, String>,
     /// tracefs offers the system-call tracepoints to this process.
     pub syscall_tracepoints: bool,
+    /// The kernel has tracefs, and this mount namespace does not.
+    pub tracefs_mountable: bool,
     /// Candidate functions in the kernel's BTF: possible trampolines.
     pub functions: BTreeSet<String>,
     /// Candidate functions and their names in `/proc/kallsyms`: possible kprobes. Read only if the kernel has
@@ -201,6 +203,7 @@ impl HostFacts {
             fs::read_to_string(&status).map_err(|cause| ProbeError::Read { path: status.clone(), cause })?;
         let uname = rustix::system::uname();
         let kernel = uname.release().to_string_lossy().into_owned();
+        let (filesystems, mounts) = (text("/proc/filesystems"), text("/proc/self/mounts"));
         let mut facts = HostFacts {
             host: uname.nodename().to_string_lossy().into_owned(),
             version: parse_version(&kernel),
@@ -212,10 +215,11 @@ impl HostFacts {
             syscall_tracepoints: ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
                 .iter()
                 .any(|tracefs| Path::new(tracefs).join("events/syscalls/sys_enter_sendto/id").exists()),
+            tracefs_mountable: is_tracefs_mountable(&filesystems, &mounts),
             kprobe: Mechanism::if_there(Path::new("/sys/bus/event_source/devices/kprobe").exists()),
             lockdown: fs::read_to_string("/sys/kernel/security/lockdown").ok().map(|t| parse_lockdown(&t)),
-            cgroups: text("/proc/filesystems").lines().any(|line| line.ends_with("cgroup2")),
-            cgroup2: fs::read_to_string("/proc/self/mounts").ok().and_then(|t| parse_cgroup2(&t)),
+            cgroups: has_filesystem(&filesystems, "cgroup2"),
+            cgroup2: mount_of(&mounts, "cgroup2"),
             capabilities: if in_first_user_namespace() { parse_capabilities(&status_text) } else { 0 },
             unprivileged_bpf: text("/proc/sys/kernel/unprivileged_bpf_disabled"),
             tsc_obstacle: crate::tsc::obstacle(),
@@ -379,12 +383,24 @@ fn parse_lockdown(text: &str) -> String {
     chosen.unwrap_or("unknown").to_owned()
 }
 
-fn parse_cgroup2(mounts: &str) -> Option<PathBuf> {
+/// True if the kernel has this kind of file system; `filesystems` is the text of `/proc/filesystems`.
+fn has_filesystem(filesystems: &str, kind: &str) -> bool {
+    filesystems.lines().any(|line| line.split_whitespace().next_back() == Some(kind))
+}
+
+/// Where the first file system of this kind is mounted; `mounts` is the text of `/proc/self/mounts`.
+fn mount_of(mounts: &str, kind: &str) -> Option<PathBuf> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
-        let (path, kind) = (fields.nth(1)?, fields.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(path))
+        let (path, mounted) = (fields.nth(1)?, fields.next()?);
+        (mounted == kind).then(|| PathBuf::from(path))
     })
+}
+
+/// True if the kernel has tracefs and it is not mounted. debugfs mounts it by itself, below `tracing`.
+fn is_tracefs_mountable(filesystems: &str, mounts: &str) -> bool {
+    has_filesystem(filesystems, "tracefs")
+        && ["tracefs", "debugfs"].iter().all(|kind| mount_of(mounts, kind).is_none())
 }
 
 fn parse_capabilities(status: &str) -> u64 {
@@ -406,7 +422,21 @@ mod tests {
         assert_eq!(parse_lockdown("none [integrity] confidentiality\n"), "integrity");
         assert_eq!(parse_capabilities("Name:\tx\nCapEff:\t000001fffeffffff\n"), 0x1ff_feff_ffff);
         let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-        assert_eq!(parse_cgroup2(mounts), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(mount_of(mounts, "cgroup2"), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+        assert_eq!(mount_of(mounts, "tracefs"), None);
+    }
+
+    #[test]
+    fn tracefs_can_be_mounted_if_the_kernel_has_it_and_this_mount_namespace_does_not() {
+        let kernel = "nodev\tsysfs\nnodev\tcgroup2\nnodev\ttracefs\n\text4\n";
+        // As `ip netns exec` leaves it: a /sys by the name of the namespace, and nothing below.
+        let bare = "proc /proc proc rw 0 0\nweb /sys sysfs rw,relatime 0 0\n";
+        assert!(is_tracefs_mountable(kernel, bare));
+        assert!(!is_tracefs_mountable("nodev\tsysfs\n\text4\n", bare), "the kernel has none");
+        for below in ["nodev /sys/kernel/tracing tracefs rw 0 0", "debugfs /sys/kernel/debug debugfs rw 0 0"] {
+            assert!(!is_tracefs_mountable(kernel, &format!("{bare}{below}\n")), "{below}");
+        }
+        assert!(has_filesystem(kernel, "cgroup2") && !has_filesystem(kernel, "cgroup"));
     }
 
     #[test]

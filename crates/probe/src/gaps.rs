@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explained_gap_is_silent_and_an_unexplained_one_is_told_once() {
+    fn only_an_unexplained_gap_is_reported_and_only_once() {
         let mut gaps = Gaps::default();
         gaps.seen(0);
         gaps.explained(3);

@@ -10,10 +10,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+/// The names of `ip netns`.
+const NAMED: &str = "/run/netns";
+/// A setting that the kernel shows in its first network namespace alone.
+const SHOWN_IN_THE_FIRST: &str = "/proc/sys/net/core/netdev_max_backlog";
+/// The directory of such settings, which every network namespace has.
+const SETTINGS: &str = "/proc/sys/net/core";
+
 /// A network namespace to capture in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetnsTarget {
-    /// User-visible name: `host`, a name under `/run/netns`, or `pid:1234`.
+    /// User-visible name: `host`, a name under `/run/netns`, `pid:1234`, or `here`.
     pub name: String,
     /// Inode number, which the kernel side compares.
     pub inode: u32,
@@ -35,17 +42,22 @@ impl NetnsTarget {
         Ok(NetnsTarget { name: name.to_owned(), inode, path: path.to_owned() })
     }
 
-    /// The namespace of this thread. Called `host` if it is that of process 1.
+    /// The namespace of this thread. Called `host` if it is that of process 1 and the kernel's first one; one of the two
+    /// suffices where the other cannot be read. Process 1 of a container is its own. Otherwise it has its name under
+    /// `/run/netns`, or is called `here`.
     ///
     /// # Errors
     /// [`ProbeError::Namespace`] if `/proc` is not there.
     pub fn current() -> Result<Self, ProbeError> {
-        let own = Self::at(Path::new("/proc/thread-self/ns/net"), "here")?;
-        let host = Self::at(Path::new("/proc/1/ns/net"), "host");
-        Ok(match host {
-            Ok(host) if host.inode != own.inode => own,
-            _ => NetnsTarget { name: "host".to_owned(), ..own },
-        })
+        let own = Self::of_this_thread()?;
+        let host = Self::at(Path::new("/proc/1/ns/net"), "host").ok().map(|host| host.inode);
+        let is_first = Path::new(SETTINGS).exists().then(|| Path::new(SHOWN_IN_THE_FIRST).exists());
+        Ok(NetnsTarget { name: name_of(own.inode, host, is_first, Path::new(NAMED)), ..own })
+    }
+
+    /// The namespace of this thread, without a look for its name.
+    fn of_this_thread() -> Result<Self, ProbeError> {
+        Self::at(Path::new("/proc/thread-self/ns/net"), "here")
     }
 
     /// The namespace of a process.
@@ -63,11 +75,8 @@ impl NetnsTarget {
     pub fn all() -> Result<Vec<Self>, ProbeError> {
         let own = Self::current()?;
         let mut found = BTreeMap::new();
-        let named = fs::read_dir("/run/netns").into_iter().flatten().flatten();
-        for entry in named {
-            if let Ok(target) = Self::at(&entry.path(), &entry.file_name().to_string_lossy()) {
-                found.entry(target.inode).or_insert(target);
-            }
+        for target in named(Path::new(NAMED)) {
+            found.entry(target.inode).or_insert(target);
         }
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|n| n.parse::<u32>().ok()) else { continue };
@@ -102,7 +111,7 @@ impl NetnsTarget {
     /// [`ProbeError::Namespace`] if it cannot be entered, or has ended: then its path leads nowhere, or to another one,
     /// because a number of a process is used again.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> Result<T, ProbeError> {
-        let own = Self::current()?;
+        let own = Self::of_this_thread()?;
         if own.inode == self.inode {
             return Ok(work());
         }
@@ -125,9 +134,45 @@ impl NetnsTarget {
     }
 }
 
+/// The namespaces with a name in a directory.
+fn named(dir: &Path) -> impl Iterator<Item = NetnsTarget> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter_map(|entry| NetnsTarget::at(&entry.path(), &entry.file_name().to_string_lossy()).ok())
+}
+
+/// The name of the namespace with this inode: `host` where that is proven, a name in the directory `names`, or `here`.
+/// `host` is the inode of process 1's, and `is_first` whether it is the kernel's first one; `None` if it cannot be read.
+fn name_of(inode: u32, host: Option<u32>, is_first: Option<bool>, names: &Path) -> String {
+    let is_host = match (host.map(|host| host == inode), is_first) {
+        (Some(is_of_process_1), Some(is_first)) => is_of_process_1 && is_first,
+        (one, other) => one.or(other).unwrap_or(false),
+    };
+    if is_host {
+        return "host".to_owned();
+    }
+    named(names).find(|target| target.inode == inode).map_or_else(|| "here".to_owned(), |target| target.name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_is_the_host_only_where_that_is_proven() {
+        let own = NetnsTarget::current().expect("/proc is mounted").inode;
+        // This directory has a namespace of each kind by name, as `/run/netns` has.
+        let (names, nowhere) = (Path::new("/proc/self/ns"), Path::new("/nowhere"));
+        let another = Some(own.wrapping_add(1));
+        assert_eq!(name_of(own, Some(own), Some(true), names), "host");
+        assert_eq!(name_of(own, Some(own), None, names), "host");
+        assert_eq!(name_of(own, None, Some(true), names), "host");
+        assert_eq!(name_of(own, Some(own), Some(false), names), "net", "process 1 is that of a container");
+        assert_eq!(name_of(own, another, None, names), "net");
+        assert_eq!(name_of(own, another, Some(true), names), "net");
+        assert_eq!(name_of(own, None, Some(false), names), "net");
+        assert_eq!(name_of(own, None, None, names), "net");
+        assert_eq!(name_of(own, None, Some(false), nowhere), "here");
+    }
 
     #[test]
     fn an_ended_namespace_is_gone_also_if_another_one_has_its_path() {

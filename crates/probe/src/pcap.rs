@@ -15,6 +15,15 @@ const OPTIMIZE: c_int = 1;
 const NO_NETMASK: c_uint = c_uint::MAX;
 /// Maximum length of an expression.
 const LONGEST: usize = 8 << 10;
+/// Loads from this offset on are of what a capture socket adds to a packet, such as its direction (`SKF_AD_OFF` of
+/// `linux/filter.h`).
+const ANCILLARY: u32 = 0xffff_f000;
+/// Class and mode of an instruction, and those of a load at a fixed offset (`BPF_LD | BPF_ABS`).
+const CLASS_AND_MODE: u16 = 0xe7;
+const ABSOLUTE_LOAD: u16 = 0x20;
+/// The note behind libpcap's words about a link layer.
+const NO_LINK_LAYER: &str =
+    "packets begin with their IP header here: Ethernet's header, VLANs and ARP are never seen";
 
 /// `struct bpf_program` of pcap.h.
 #[repr(C)]
@@ -46,6 +55,12 @@ pub enum PcapError {
         /// libpcap's message.
         message: String,
     },
+    /// It asks for what a capture socket adds to a packet, as `inbound` and `outbound` do.
+    #[error(
+        "`{0}` asks for what is no part of a packet, such as its direction; `--filter rx` and `--filter tx` choose hops by \
+         their direction"
+    )]
+    Ancillary(String),
     /// More instructions than the kernel side supports.
     #[error("the expression comes to {0} instructions, the kernel side walks at most {MAG_PCAP_INSNS}")]
     TooLong(usize),
@@ -54,7 +69,7 @@ pub enum PcapError {
 /// Compiles an expression for packets that begin with their IP header.
 ///
 /// # Errors
-/// [`PcapError`]: no library, libpcap's own message, too long.
+/// [`PcapError`]: no library, libpcap's own message, no question about a packet alone, too long.
 pub fn compile(text: &str) -> Result<Vec<mag_insn>, PcapError> {
     let shown: String = text.chars().take(200).collect();
     let refused = |message: &str| PcapError::Refused { text: shown.clone(), message: message.to_owned() };
@@ -89,11 +104,29 @@ pub fn compile(text: &str) -> Result<Vec<mag_insn>, PcapError> {
             free(&raw mut program);
             Ok(insns)
         } else {
-            Err(refused(&CStr::from_ptr(error(handle)).to_string_lossy()))
+            Err(refused(&explained(&CStr::from_ptr(error(handle)).to_string_lossy())))
         };
         close(handle);
         let insns = result?;
+        if insns.iter().any(|insn| is_ancillary(*insn)) {
+            return Err(PcapError::Ancillary(shown));
+        }
         if insns.len() > MAG_PCAP_INSNS as usize { Err(PcapError::TooLong(insns.len())) } else { Ok(insns) }
+    }
+}
+
+/// True for a load of what a capture socket adds to a packet. The kernel side has the packet alone.
+const fn is_ancillary(insn: mag_insn) -> bool {
+    insn.code & CLASS_AND_MODE == ABSOLUTE_LOAD && insn.k >= ANCILLARY
+}
+
+/// libpcap's message, with a note where it is about a link layer.
+fn explained(message: &str) -> String {
+    let of_link_layer = ["rejects all packets", "link", "ethernet", "Raw IP", "'gateway'"];
+    if of_link_layer.iter().any(|words| message.contains(words)) {
+        format!("{message} ({NO_LINK_LAYER})")
+    } else {
+        message.to_owned()
     }
 }
 
@@ -104,7 +137,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_are_compiled_and_mistakes_are_told_in_libpcaps_words() {
+    fn a_load_beyond_every_packet_is_ancillary() {
+        let insn = |code, k| mag_insn { code, k, ..mag_insn::default() };
+        for load in [0x20, 0x28, 0x30] {
+            assert!(is_ancillary(insn(load, 0xffff_f004)) && !is_ancillary(insn(load, 12)), "{load:#x}");
+        }
+        // A comparison with such a number, and a load of a length.
+        assert!(!is_ancillary(insn(0x15, 0xffff_f004)) && !is_ancillary(insn(0x80, 0xffff_f004)));
+    }
+
+    #[test]
+    fn expressions_are_compiled_and_mistakes_have_libpcaps_words() {
         match compile("tcp port 443 and net 10.0.0.0/8") {
             Err(error @ (PcapError::NoLibrary(_) | PcapError::Static)) => println!("skipped, because {error}"),
             Err(error) => panic!("{error}"),
@@ -119,7 +162,14 @@ mod tests {
                     message.contains("`tcp prot 443`: libpcap says: ") && message.contains("syntax error"),
                     "{message}"
                 );
-                assert!(compile("ether host 1:2:3:4:5:6").is_err(), "there is no link layer");
+                assert!(!message.contains(NO_LINK_LAYER), "{message}");
+                for text in ["arp", "ether host 1:2:3:4:5:6", "vlan 5", "broadcast"] {
+                    let message = compile(text).expect_err("there is no link layer").to_string();
+                    assert!(message.contains(NO_LINK_LAYER), "{message}");
+                }
+                for text in ["inbound", "tcp port 80 and outbound"] {
+                    assert_eq!(compile(text).err(), Some(PcapError::Ancillary(text.to_owned())));
+                }
                 let long = (1..300).map(|port| format!("port {}", port * 7)).collect::<Vec<_>>().join(" or ");
                 assert!(matches!(compile(&long), Err(PcapError::TooLong(_))));
                 assert!(compile("tcp\0").is_err());

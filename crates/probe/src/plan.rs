@@ -66,7 +66,7 @@ pub fn plan_by(facts: &HostFacts, wanted: HopSet, only: Option<Backend>) -> Plan
             along.map(|along| (candidate, along))
         });
         let service = match chosen {
-            Err(because) => Service::Missing { because },
+            Err(unserved) => Service::Missing { because: unserved.because },
             Ok(_) if !wanted.contains(*hop) => Service::Off,
             Ok((candidate, along)) => {
                 plan.probes.push(candidate);
@@ -82,6 +82,12 @@ pub fn plan_by(facts: &HostFacts, wanted: HopSet, only: Option<Backend>) -> Plan
     plan
 }
 
+/// The cause that the user can remove, as by a mount, if a hop lacks nothing else; `None` if there is no such
+/// cause. `only` as in [`plan_by`].
+pub fn mendable(facts: &HostFacts, hop: Hop, only: Option<Backend>) -> Option<String> {
+    choose(facts, hop, only).err().filter(|unserved| unserved.is_mendable).map(|unserved| unserved.because)
+}
+
 fn served(facts: &HostFacts, candidate: &Candidate) -> Service {
     let mut points: Vec<&str> = Vec::new();
     for part in candidate.parts() {
@@ -93,22 +99,42 @@ fn served(facts: &HostFacts, candidate: &Candidate) -> Service {
     Service::Served { backend: candidate.backend, point: points.join(", "), note: candidate.note.to_owned() }
 }
 
-/// The cheapest candidate without an obstacle, or the obstacle of the best one.
-fn choose(facts: &HostFacts, hop: Hop, only: Option<Backend>) -> Result<Candidate, String> {
-    let mut because = None;
+/// Why nothing serves a hop.
+struct Unserved {
+    because: String,
+    /// The user can remove the cause on this kernel.
+    is_mendable: bool,
+}
+
+/// The cheapest candidate without an obstacle. Otherwise the reason: the mount that is all that a candidate lacks,
+/// because the user can make it, or else the obstacle of the best candidate. Where the mount may not suffice, both.
+fn choose(facts: &HostFacts, hop: Hop, only: Option<Backend>) -> Result<Candidate, Unserved> {
+    let (mut mount, mut because) = (None, None);
     for candidate in candidates_of(hop) {
         if only.is_some_and(|only| !is_kind(candidate.backend, only)) {
             continue;
         }
-        match candidate.parts().find_map(|part| obstacle(facts, &part)) {
-            None => return Ok(candidate),
-            Some(reason) => because = because.or(Some(reason)),
+        if let Some(reason) = candidate.parts().find_map(|part| obstacle(facts, &part)) {
+            because = because.or(Some(reason));
+        } else if let Some(reason) = candidate.parts().find_map(|part| unmounted(facts, &part)) {
+            mount = mount.or(Some((reason, candidate.backend)));
+        } else {
+            return Ok(candidate);
         }
     }
-    Err(because.unwrap_or_else(|| match only {
+    let is_mendable = mount.is_some();
+    let mount = mount.map(|(mount, backend)| match &because {
+        // Without a mount nobody sees whether the kernel has these tracepoints.
+        Some(other) if backend == Backend::Tracepoint => {
+            format!("{mount}; that does not help a kernel without CONFIG_FTRACE_SYSCALLS, where {other}")
+        }
+        _ => mount,
+    });
+    let because = mount.or(because).unwrap_or_else(|| match only {
         Some(only) => format!("{only} does not serve it: there is no such place where it can be read whole"),
         None => "nothing serves it".to_owned(),
-    }))
+    });
+    Err(Unserved { because, is_mendable })
 }
 
 /// True if a probe is of the requested kind; fexit counts as fentry.
@@ -116,7 +142,24 @@ fn is_kind(backend: Backend, asked: Backend) -> bool {
     backend == asked || asked == Backend::Fentry && backend == Backend::Fexit
 }
 
-/// The obstacle to a candidate on this host; `None` if there is none.
+/// The mount that a candidate lacks; `None` if it lacks none.
+fn unmounted(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
+    let (what, mount) = match candidate.backend {
+        Backend::CgroupSkb if facts.cgroup2.is_none() => {
+            ("cgroup v2 hierarchy", "mount -t cgroup2 none /sys/fs/cgroup")
+        }
+        Backend::Tracepoint if !facts.syscall_tracepoints => {
+            ("tracefs", "mount -t tracefs none /sys/kernel/tracing")
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "no {what} is mounted here (`ip netns exec` mounts a /sys without it): use `nsenter --net=/run/netns/NAME` \
+         instead, or `{mount}`"
+    ))
+}
+
+/// The obstacle to a candidate on this host, other than a mount that the user can make; `None` if there is none.
 fn obstacle(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
     if !facts.btf {
         return Some("the kernel has no BTF".to_owned());
@@ -151,15 +194,10 @@ fn obstacle(facts: &HostFacts, candidate: &Candidate) -> Option<String> {
             "kernel {} cannot attach to netfilter by link (Linux 6.4 with CONFIG_NETFILTER_BPF_LINK)",
             facts.kernel
         )),
-        Backend::Tracepoint if !facts.syscall_tracepoints => {
+        Backend::Tracepoint if !facts.syscall_tracepoints && !facts.tracefs_mountable => {
             Some("no tracefs with system call tracepoints can be read (/sys/kernel/tracing)".to_owned())
         }
-        Backend::CgroupSkb if facts.cgroup2.is_none() && facts.cgroups => Some(
-            "no cgroup v2 hierarchy is mounted here (`ip netns exec` mounts a /sys without it): use \
-                 `nsenter --net=/run/netns/NAME` instead, or `mount -t cgroup2 none /sys/fs/cgroup`"
-                .to_owned(),
-        ),
-        Backend::CgroupSkb if facts.cgroup2.is_none() => {
+        Backend::CgroupSkb if facts.cgroup2.is_none() && !facts.cgroups => {
             Some(format!("kernel {} was built without cgroup v2 (CONFIG_CGROUPS)", facts.kernel))
         }
         Backend::CgroupSkb if !facts.typed_casts => {
@@ -290,7 +328,7 @@ mod tests {
         assert_eq!(backend_of(&plan, Hop::SockReady), Some(Backend::Fentry));
         assert_eq!(backend_of(&plan, Hop::AppRecv), Some(Backend::Fexit));
         for (hop, points) in [
-            (Hop::AppSend, "inet_sendmsg, inet6_sendmsg, inet_sendpage"),
+            (Hop::AppSend, "inet_sendmsg, inet6_sendmsg, tcp_connect, inet_sendpage"),
             (Hop::TcpSend, "tcp_sendmsg_locked, do_tcp_sendpages"),
         ] {
             let Some(Service::Served { point, .. }) = plan.coverage.of(hop) else { panic!("served") };
@@ -393,6 +431,40 @@ mod tests {
         assert!(missing(&no_btf).iter().any(|(_, because)| because.contains("BTF")));
         let no_rights = plan(&HostFacts { capabilities: 0, ..modern() }, HopSet::all());
         assert!(missing(&no_rights).iter().any(|(_, because)| because.contains("CAP_BPF")));
+    }
+
+    #[test]
+    fn a_mount_that_the_user_can_make_is_named_before_what_the_kernel_refuses() {
+        let refused = Mechanism::Refused("EPERM".to_owned());
+        let mut facts =
+            HostFacts { fentry: refused, cgroup2: None, cgroups: true, syscall_tracepoints: false, ..modern() };
+        facts.tracefs_mountable = true;
+        let causes = |facts: &HostFacts, hop: Hop| {
+            let missing = missing(&plan(facts, HopSet::all()));
+            let because = missing.into_iter().find(|(gone, _)| *gone == hop).expect("it is missing").1;
+            (because, mendable(facts, hop, None))
+        };
+        for (hop, what) in
+            [(Hop::UdpRecv, "no cgroup v2 hierarchy is mounted"), (Hop::UdpSend, "no tracefs is mounted")]
+        {
+            let (because, mendable) = causes(&facts, hop);
+            assert!(because.contains(what) && because.contains("nsenter --net="), "{because}");
+            // The kernel may lack tracepoints of system calls, and the mount would not help.
+            let names_both = because.contains("CONFIG_FTRACE_SYSCALLS") && because.contains("refuses fentry");
+            assert_eq!(names_both, hop == Hop::UdpSend, "{because}");
+            assert_eq!(mendable, Some(because));
+        }
+        // No mount helps here: another hop, and kernels that lack more.
+        let (because, mendable) = causes(&facts, Hop::TcpXmit);
+        assert!(because.contains("refuses fentry") && mendable.is_none(), "{because}");
+        facts.tracefs_mountable = false;
+        for facts in [HostFacts { typed_casts: false, ..facts.clone() }, HostFacts { cgroups: false, ..facts }]
+        {
+            for hop in [Hop::UdpRecv, Hop::UdpSend] {
+                let (because, mendable) = causes(&facts, hop);
+                assert!(because.contains("refuses fentry") && mendable.is_none(), "{hop}: {because}");
+            }
+        }
     }
 
     #[test]

@@ -11,19 +11,17 @@ use super::headline::{Facts, Findings, REQUEST_SERVICES, headline};
 use super::hop_rates::HopRates;
 use super::hop_sums::HopSums;
 use super::kernel::KernelSums;
+use super::missed::LossSums;
 use super::observed::Observed;
 use super::requests::{RequestSums, RequestsBy};
 use super::running::Receives;
 use super::throughput::Throughput;
 use super::unobserved::UnobservedHop;
-use super::{
-    CauseRow, Denominator, FlowRow, HopNode, HopRow, LeftOut, Losses, MissingHop, NotFollowed, Report,
-    VerdictRow,
-};
+use super::{Denominator, FlowRow, HopNode, HopRow, LeftOut, MissingHop, NotFollowed, Report, VerdictRow};
 use crate::stats::layers::Layers;
 use crate::stats::per_second;
 use crate::stats::running::Window;
-use magscope_core::batch::{Batch, LossCause};
+use magscope_core::batch::Batch;
 use magscope_core::blame::{self, Blame};
 use magscope_core::context::Context;
 use magscope_core::event::Event;
@@ -90,11 +88,12 @@ pub struct ReportBuilder {
     kernel: KernelSums,
     journeys: BTreeMap<Proto, ProtoJourneys>,
     blame: BTreeMap<Proto, BlameSum>,
-    causes: BTreeMap<u8, u64>,
     drops: DropSums,
     points: PointSums,
-    losses: Losses,
+    losses: LossSums,
     measured: u64,
+    /// Ambiguous ones of the measured journeys.
+    ambiguous: u64,
     disordered: u64,
 }
 
@@ -131,11 +130,11 @@ impl ReportBuilder {
             kernel: KernelSums::default(),
             journeys: BTreeMap::new(),
             blame: BTreeMap::new(),
-            causes: BTreeMap::new(),
             drops: DropSums::default(),
             points: PointSums::default(),
-            losses: Losses::default(),
+            losses: LossSums::default(),
             measured: 0,
+            ambiguous: 0,
             disordered: 0,
         };
         for info in infos {
@@ -246,16 +245,8 @@ impl ReportBuilder {
             self.customs.hit(node, hit);
         }
         batch.synthesis.iter().for_each(|row| self.kernel.add(node, row));
-        self.drops.batch(node, batch);
-        for loss in &batch.losses {
-            self.losses.records = self.losses.records.saturating_add(loss.count);
-            self.losses.stretches += 1;
-            let span_ns = loss.to_ns.saturating_sub(loss.from_ns);
-            self.losses.span_ns = self.losses.span_ns.saturating_add(span_ns);
-            let all = self.causes.entry(loss.cause as u8).or_default();
-            *all = all.saturating_add(loss.count);
-        }
-        self.losses.late_events = self.losses.late_events.saturating_add(batch.late);
+        self.drops.batch(node, batch, &self.infos, &self.flows_seen);
+        self.losses.batch(batch);
         self
     }
 
@@ -308,6 +299,7 @@ impl ReportBuilder {
         let mut blame = None;
         if journey.verdict.is_whole() {
             self.measured += 1;
+            self.ambiguous += u64::from(journey.ambiguous);
             blame = Blame::of(journey, blame::served(journey, &self.infos));
             if let Some(blame) = &blame {
                 self.blame.entry(journey.proto).or_default().count(blame);
@@ -354,8 +346,11 @@ impl ReportBuilder {
         let received = |hop: Hop| byte_weight(&self.rates, hop, weight(&self.rates, hop, |_| 0));
         let weights = |hop: Hop| weights_of_all(&self.rates, hop);
         let journey_weight = journey_weight(&self.rates);
-        let verdicts: Vec<_> =
-            self.journeys.iter().map(|(proto, journeys)| verdict_row(*proto, journeys)).collect();
+        let verdicts: Vec<_> = self
+            .journeys
+            .iter()
+            .map(|(proto, of)| VerdictRow::of(*proto, &of.outcomes, of.ambiguous))
+            .collect();
         let blame = self.blame.iter().map(|(proto, sum)| sum.row(*proto)).collect();
         let flows = self.flows.ranking(self.top);
         let groups = self.groups.map(|(by, groups)| match groups {
@@ -363,11 +358,7 @@ impl ReportBuilder {
             // a sampled flow is complete
             None => groups::table(by, &flows, duration_ns, journey_weight.map(|_| 1.0)),
         });
-        let mut losses = self.losses;
-        losses.causes = LossCause::ALL
-            .into_iter()
-            .filter_map(|cause| self.causes.get(&(cause as u8)).map(|n| CauseRow { cause, records: *n }))
-            .collect();
+        let losses = self.losses.finish();
         let several = self.infos.len() > 1;
         let missing = self.infos.iter().flat_map(|info| info.coverage.hops.iter().map(move |row| (info, row)));
         let missing = missing.filter_map(|(info, row)| match &row.service {
@@ -391,13 +382,14 @@ impl ReportBuilder {
             outcomes: &outcomes,
             infos: &self.infos,
             omissions: omissions(&self.rates),
-            events: self.events,
+            events: self.events + self.all.0[usize::from(Hop::TcpState.id())].rate.events,
             duration_ns,
             sums: outcomes.journeys() == 0 && self.kernel.span().is_some(),
             reasons: &reasons,
         });
         let denominator = Denominator {
             measured: self.measured,
+            ambiguous: self.ambiguous,
             journeys: outcomes.journeys(),
             left_out: LeftOut::of(&outcomes.verdicts),
             disordered: self.disordered,
@@ -508,43 +500,6 @@ impl ReportBuilder {
             per_second(passed, watched_ns) * of.sampled.weight(hop)
         });
         rates.sum()
-    }
-}
-
-fn verdict_row(proto: Proto, journeys: &ProtoJourneys) -> VerdictRow {
-    let outcomes = &journeys.outcomes;
-    let [
-        complete,
-        half_complete,
-        lost,
-        dropped,
-        broken,
-        in_flight,
-        read_unseen,
-        evicted,
-        not_probed,
-        filtered,
-        discarded,
-        delivered,
-    ] = outcomes.verdicts;
-    VerdictRow {
-        proto,
-        journeys: outcomes.journeys(),
-        complete,
-        half_complete,
-        lost,
-        dropped,
-        broken_by_event_loss: broken,
-        in_flight,
-        read_unseen,
-        evicted,
-        not_probed,
-        filtered,
-        discarded,
-        delivered,
-        resent: outcomes.resent,
-        retransmits: outcomes.retransmits,
-        ambiguous: journeys.ambiguous,
     }
 }
 

@@ -1,12 +1,12 @@
 //! Attempts to connect and their ends, resets, and SYN-ACKs that were sent again.
 
-use super::attempts::{Peers, UnansweredPeer};
+use super::attempts::{Peers, UnansweredPeer, shows_drops};
 use super::figures::{self, listed, plural, wrap};
 use super::hop_rates::HopRates;
 use magscope_core::event::error_name;
 use magscope_core::hop::{Hop, Role};
 use magscope_core::node::NodeInfo;
-use magscope_core::{ConnectionState, Detail, Event, Extent};
+use magscope_core::{ConnectionState, Detail, Event, Extent, Omissions};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -100,6 +100,8 @@ impl PointSums {
     pub fn finish(self, infos: &[NodeInfo], peers: &Peers, rates: &[HopRates]) -> Connections {
         let points = || Hop::ALL.iter().copied().filter(|hop| hop.role() == Role::Point);
         let left_out = rates.iter().flat_map(|node| points().map(|hop| node.sampled.overall(hop).1));
+        let omissions = rates.iter().map(|of| of.sampled.omissions());
+        let omissions = omissions.fold(Omissions::default(), Omissions::merged);
         let mut by_name = BTreeMap::<String, u64>::new();
         for ((node, reason), times) in self.resets_sent {
             let info = infos.get(usize::from(node)).filter(|_| reason != 0);
@@ -110,7 +112,7 @@ impl PointSums {
             established_ends: self.established_ends,
             failed: by_frequency(self.failed.into_iter().map(|(error, times)| (error_name(error), times))),
             given_up: self.given_up,
-            unanswered_peers: peers.rows(),
+            unanswered_peers: peers.rows(shows_drops(infos, &omissions)),
             resets_sent: by_frequency(by_name.into_iter()),
             resets_received: self.resets_received,
             synacks_resent: self.synacks_resent,
@@ -166,6 +168,16 @@ pub fn write(out: &mut String, connections: &Connections, width: usize) -> fmt::
         let attempts = begin.to_owned() + &figures::plural(connections.given_up, "attempt", "attempts");
         let to = to_whom(&connections.unanswered_peers, |peer| peer.given_up);
         let text = format!("{attempts} to connect had no answer when the program gave up{to}.");
+        wrap(out, &text, width, "  ")?;
+    }
+    let ignored =
+        connections.unanswered_peers.iter().fold(0, |all: u64, peer| all.saturating_add(peer.ignored));
+    if ignored > 0 {
+        let attempts = figures::plural(ignored, "attempt", "attempts");
+        let to = to_whom(&connections.unanswered_peers, |peer| peer.ignored);
+        let text = format!(
+            "The SYNs of {attempts}{to}, arrived and had neither an answer nor a recorded drop: the accept queue may be full."
+        );
         wrap(out, &text, width, "  ")?;
     }
     if !connections.resets_sent.is_empty() {
@@ -244,12 +256,30 @@ mod tests {
     }
 
     #[test]
+    fn attempts_that_a_host_ignores_are_named() {
+        let peer = UnansweredPeer {
+            to: "10.0.0.2:80".to_owned(),
+            answered: 3,
+            failed: Vec::new(),
+            given_up: 3,
+            ignored: 2,
+        };
+        let found = Connections { given_up: 3, unanswered_peers: vec![peer], ..Connections::default() };
+        let mut text = String::new();
+        write(&mut text, &found, 400).expect("a string");
+        let words = "The SYNs of 2 attempts, to 10.0.0.2:80, arrived and had neither an answer nor a recorded drop: the accept \
+                     queue may be full.";
+        assert!(text.contains(words), "{text}");
+    }
+
+    #[test]
     fn peers_are_named() {
         let peer = |to: &str, times, given_up| UnansweredPeer {
             to: to.to_owned(),
             answered: 0,
             failed: vec![PointReason { reason: "Connection refused".to_owned(), times }],
             given_up,
+            ignored: 0,
         };
         let failed = |peers: &[UnansweredPeer]| to_whom(peers, |peer| all_of(&peer.failed));
         let (a, b) = (peer("10.0.0.2:80", 48, 0), peer("10.0.0.3:80", 2, 1));

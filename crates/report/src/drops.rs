@@ -1,8 +1,12 @@
 //! Packets that the kernel freed undelivered, by its reasons: drops, and clean-up separately.
 
+mod deciders;
+
 use super::figures::{SHOWN, count, listed, plural, wrap};
 use magscope_core::batch::Batch;
 use magscope_core::drop_reason::{CleanUp, Freed, clean_up_words};
+use magscope_core::flow::{Flow, FlowId};
+use magscope_core::hash::Map;
 use magscope_core::hop::Hop;
 use magscope_core::node::NodeInfo;
 use magscope_core::omissions::DropRecords;
@@ -23,13 +27,16 @@ pub struct ReasonRow {
     pub packets: u64,
 }
 
-/// Journeys that a program or rule dropped.
+/// Journeys, and packets without one, that a program or rule dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeciderRow {
     /// The program or rule, or the candidates.
     pub dropped_by: String,
     /// Number of journeys.
     pub journeys: u64,
+    /// Number of segments of TCP without data, such as those that open a connection. They have no journeys.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub segments_without_data: u64,
 }
 
 /// Records of freed packets (`skb.drop`) that were left out on purpose. Their reasons are unknown, so some may be of a clean-up.
@@ -64,7 +71,7 @@ pub struct Drops {
     pub reasons: Vec<ReasonRow>,
     /// The clean-up by reason, the most frequent first.
     pub clean_up_reasons: Vec<ReasonRow>,
-    /// Dropped journeys by the program or rule that dropped them, the most frequent first.
+    /// Dropped journeys, and segments without data, by the program or rule that dropped them, the most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deciders: Vec<DeciderRow>,
 }
@@ -73,14 +80,17 @@ pub struct Drops {
 #[derive(Default)]
 pub struct DropSums {
     packets: BTreeMap<(u16, Option<Freed>), u64>,
-    /// Journeys by what dropped them.
-    deciders: BTreeMap<String, u64>,
+    /// Journeys and segments without data, by what dropped them.
+    deciders: BTreeMap<String, [u64; 2]>,
+    /// Instant of each node's first change of rules that drop packets.
+    rules_changed_ns: BTreeMap<u16, u64>,
     /// Time of the last event of each node.
     last_event_ns: BTreeMap<u16, u64>,
 }
 
 impl DropSums {
-    pub fn batch(&mut self, node: u16, batch: &Batch) {
+    /// Counts the drops of a batch of a recording. `infos` are of all recordings, `flows` those that were announced.
+    pub fn batch(&mut self, node: u16, batch: &Batch, infos: &[NodeInfo], flows: &Map<(u16, FlowId), Flow>) {
         let before_ns = self.last_event_ns.get(&node).copied();
         for row in &batch.synthesis {
             let first = batch.events.partition_point(|event| event.time_ns < row.from_ns);
@@ -93,16 +103,45 @@ impl DropSums {
         for event in batch.events.iter().filter(|event| event.hop == Hop::SkbDrop) {
             self.add(node, Some(Freed::of(event)), 1);
         }
+        self.without_journeys(node, batch, infos.get(usize::from(node)), flows);
         if let Some(event) = batch.events.last() {
             self.last_event_ns.insert(node, event.time_ns);
         }
     }
 
-    /// Counts a dropped journey. Beyond the maximum, further programs and rules are not counted.
+    /// Counts by program and rule the dropped packets of a batch that no journey has.
+    fn without_journeys(
+        &mut self,
+        node: u16,
+        batch: &Batch,
+        info: Option<&NodeInfo>,
+        flows: &Map<(u16, FlowId), Flow>,
+    ) {
+        for change in batch.changes.iter().filter(|change| change.is_of_rules()) {
+            let since_ns = self.rules_changed_ns.entry(node).or_insert(u64::MAX);
+            *since_ns = change.from_ns.min(*since_ns);
+        }
+        let changed_ns = self.rules_changed_ns.get(&node).copied().unwrap_or(u64::MAX);
+        let drops = batch.events.iter().enumerate().filter(|(_, event)| deciders::has_no_journey(event));
+        for (at, event) in drops {
+            let (Some(flow), Some(info)) = (flows.get(&(node, event.flow)), info) else { continue };
+            let before = batch.events.get(..at).unwrap_or_default();
+            let dropped_by = deciders::dropped_by(before, event, flow, info, event.time_ns >= changed_ns);
+            self.decided(dropped_by, [0, 1]);
+        }
+    }
+
+    /// Counts a dropped journey.
     pub fn journey(&mut self, dropped_by: Option<String>) {
+        self.decided(dropped_by, [1, 0]);
+    }
+
+    /// Counts journeys and segments without data. Beyond the maximum, further programs and rules are not counted.
+    fn decided(&mut self, dropped_by: Option<String>, more: [u64; 2]) {
         let Some(dropped_by) = dropped_by else { return };
         if self.deciders.len() < MOST_REASONS || self.deciders.contains_key(&dropped_by) {
-            *self.deciders.entry(dropped_by).or_default() += 1;
+            let sums = self.deciders.entry(dropped_by).or_default();
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
         }
     }
 
@@ -168,10 +207,14 @@ fn rows(packets: BTreeMap<String, u64>) -> Vec<ReasonRow> {
     rows
 }
 
-fn decider_rows(journeys: BTreeMap<String, u64>) -> Vec<DeciderRow> {
-    let row = |(dropped_by, journeys)| DeciderRow { dropped_by, journeys };
-    let mut rows: Vec<_> = journeys.into_iter().map(row).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.journeys));
+fn decider_rows(sums: BTreeMap<String, [u64; 2]>) -> Vec<DeciderRow> {
+    let row = |(dropped_by, [journeys, segments_without_data]): (String, [u64; 2])| DeciderRow {
+        dropped_by,
+        journeys,
+        segments_without_data,
+    };
+    let mut rows: Vec<_> = sums.into_iter().map(row).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.journeys.saturating_add(row.segments_without_data)));
     rows
 }
 
@@ -192,7 +235,13 @@ pub fn write(out: &mut String, drops: &Drops, width: usize) -> fmt::Result {
     }
     for row in drops.deciders.iter().take(SHOWN) {
         let journeys = plural(row.journeys, "journey", "journeys");
-        wrap(out, &format!("Dropped {least}{journeys}: {}.", row.dropped_by), width, "  ")?;
+        let segments = plural(row.segments_without_data, "segment without data", "segments without data");
+        let what = match (row.journeys, row.segments_without_data) {
+            (_, 0) => journeys,
+            (0, _) => segments,
+            _ => format!("{journeys} and {segments}"),
+        };
+        wrap(out, &format!("Dropped {least}{what}: {}.", row.dropped_by), width, "  ")?;
     }
     for row in drops.clean_up_reasons.iter().take(SHOWN) {
         let (packets, what) = (plural(row.packets, "packet", "packets"), clean_up_words(&row.reason));

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_for_the_order_of_its_socket_stands_for_nothing() {
+    fn an_event_for_the_order_of_its_socket_represents_no_other() {
         let flows =
             [flow(CLIENT, "10.0.0.2:53", "10.0.0.1:4000"), flow(FlowId(2), "10.0.0.2:53", "10.0.0.1:4001")];
         let flow_of = |id: FlowId| flows.iter().find(|flow| flow.id == id);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_belongs_to_the_stretch_of_its_time_whenever_it_is_told() {
+    fn an_event_belongs_to_the_stretch_of_its_time_whenever_it_comes() {
         let flows = [flow(CLIENT, "10.0.0.1:4000", "10.0.0.2:53")];
         let flow_of = |id: FlowId| flows.iter().find(|flow| flow.id == id);
         let mut estimates = Estimates::default();

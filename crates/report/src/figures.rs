@@ -65,11 +65,14 @@ pub fn percent_of(ratio: f64) -> (f64, bool) {
     if (99.5..100.0).contains(&percent) { (percent.min(99.9), true) } else { (percent, false) }
 }
 
-/// The first few reasons, each with its count: `3 no_socket, 1 tcp_state, …`.
+/// The first few reasons, each with its count, and the count of the others: `3 no_socket, 1 tcp_state and 2 for other reasons`.
 pub(super) fn listed<'r>(mut rows: impl Iterator<Item = (u64, &'r str)>) -> String {
     let shown = rows.by_ref().take(SHOWN).map(|(n, reason)| format!("{} {reason}", count(n)));
     let shown = shown.collect::<Vec<_>>().join(", ");
-    if rows.next().is_some() { shown + ", …" } else { shown }
+    match rows.fold(0, |all: u64, (n, _)| all.saturating_add(n)) {
+        0 => shown,
+        others => format!("{shown} and {} for other reasons", count(others)),
+    }
 }
 
 /// A count in this number of columns; in millions and more if it does not fit.
@@ -168,6 +171,13 @@ mod tests {
         assert_eq!(count(1_234_567), "1 234 567");
         assert_eq!(count_in(1_234_567_890, 9), "   1.23 G");
         assert_eq!(count_in(u64::MAX, 12), "  18446744 T");
+    }
+
+    #[test]
+    fn reasons_beyond_the_first_few_are_counted() {
+        let all = [(17, "a"), (9, "b"), (8, "c"), (5, "d"), (4, "e"), (2, "f"), (1, "g")];
+        assert_eq!(listed(all.into_iter()), "17 a, 9 b, 8 c, 5 d, 4 e and 3 for other reasons");
+        assert_eq!(listed(all.into_iter().take(SHOWN)), "17 a, 9 b, 8 c, 5 d, 4 e");
     }
 
     #[test]

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stretches_are_told_with_what_they_mean() {
+    fn stretches_have_their_meaning() {
         let mut stretches = Stretches::default();
         for (level, at_ns) in [
             (Level::Compact, 1_000_000_000),

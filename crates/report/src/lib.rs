@@ -24,6 +24,7 @@ mod headline;
 mod hop_rates;
 mod hop_sums;
 mod kernel;
+mod missed;
 mod observed;
 pub mod requests;
 mod running;
@@ -59,7 +60,7 @@ use magscope_core::flow::Proto;
 use magscope_core::hop::Hop;
 use magscope_core::journey::Verdict;
 use magscope_core::node::NodeInfo;
-use magscope_core::outcomes::Counts;
+use magscope_core::outcomes::{Counts, Outcomes};
 use serde::Serialize;
 
 /// The results of a capture.
@@ -261,6 +262,44 @@ pub struct VerdictRow {
     pub ambiguous: u64,
 }
 
+impl VerdictRow {
+    fn of(proto: Proto, outcomes: &Outcomes, ambiguous: u64) -> Self {
+        let [
+            complete,
+            half_complete,
+            lost,
+            dropped,
+            broken,
+            in_flight,
+            read_unseen,
+            evicted,
+            not_probed,
+            filtered,
+            discarded,
+            delivered,
+        ] = outcomes.verdicts;
+        VerdictRow {
+            proto,
+            journeys: outcomes.journeys(),
+            complete,
+            half_complete,
+            lost,
+            dropped,
+            broken_by_event_loss: broken,
+            in_flight,
+            read_unseen,
+            evicted,
+            not_probed,
+            filtered,
+            discarded,
+            delivered,
+            resent: outcomes.resent,
+            retransmits: outcomes.retransmits,
+            ambiguous,
+        }
+    }
+}
+
 /// One flow of a [`Report`], from the sender's side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowRow {
@@ -286,9 +325,9 @@ pub struct FlowRow {
 pub struct Losses {
     /// Number of records.
     pub records: u64,
-    /// Number of stretches.
+    /// Number of stretches of time; those that overlap are one.
     pub stretches: u64,
-    /// Total length of the stretches.
+    /// Total length of the stretches, nanoseconds.
     pub span_ns: u64,
     /// By cause.
     pub causes: Vec<CauseRow>,
@@ -343,6 +382,9 @@ impl NotFollowed {
 pub struct Denominator {
     /// Journeys whose latencies are in the table.
     pub measured: u64,
+    /// Those of them whose times may be a neighbour's. The headline leaves these out.
+    #[serde(skip)]
+    pub ambiguous: u64,
     /// Journeys in all.
     pub journeys: u64,
     /// The reasons why the others are not, each with a number.
@@ -378,6 +420,11 @@ fn as_text_of<T: std::fmt::Display, S: serde::Serializer>(
         Some(value) => serializer.collect_str(value),
         None => serializer.serialize_none(),
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference to the field")]
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 fn as_text<T: std::fmt::Display, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {

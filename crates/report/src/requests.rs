@@ -1,36 +1,43 @@
 //! Exchanges by service, process, cgroup, container, pod, unit or flow: their times, and where the time of the slowest goes.
 
+mod inner;
 #[cfg(test)]
 mod tests;
 mod text;
 
+pub use inner::WaitedFor;
 pub use text::write_requests;
 
-use crate::figures::count;
+use crate::figures::{count, plural};
 use crate::stats::heaviest::{Heaviest, Weighed};
 use crate::stats::{HopPairStats, Quantiles};
+use inner::{Ended, Inner};
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
 use magscope_core::exchange::{Exchange, ExchangeEnd, ExchangePart, Grade};
 use magscope_core::flow::{Proto, Task};
 use serde::Serialize;
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
 
 /// Maximum number of distinct groups, the ones with the most exchanges.
 const MOST: usize = 2048;
 /// Number of a group's slowest exchanges whose parts are kept.
 const SLOWEST: usize = 128;
+/// Times from here on are long whatever the others are, nanoseconds: a person notices them.
+pub(crate) const LONG_NS: u64 = 100_000_000;
 /// Kind of the whole time of an exchange whose responder is not in the capture.
 const OUTSIDE: usize = 6;
 /// Words of that kind in a group that also has exchanges whose responder is in the capture.
 pub(crate) const OUTSIDE_WORDS: &str = "until answered outside the capture";
 /// Kind of the first part of the path.
 const PATH: usize = OUTSIDE + 1;
+/// Kind of the time of a request until the requester asked again.
+const REPEATED: usize = PATH + Part::COUNT;
 /// Number of kinds of parts: sending, three of the responder and the rest of its time, the time of responders outside the
-/// capture, and those of the path.
-const KINDS: usize = PATH + Part::COUNT;
+/// capture, those of the path, and the time until the requester asked again.
+const KINDS: usize = REPEATED + 1;
 
 /// Grouping key of exchanges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -129,6 +136,9 @@ pub struct RequestRow {
     pub response_bytes: u64,
     /// Retransmissions, of all grades.
     pub retransmits: u64,
+    /// UDP: number of turns, and of requests without an answer, whose requester asked again.
+    #[serde(skip)]
+    pub asked_again: u64,
     /// Parts of the time of the slowest hundredth, at most 128 exchanges, the longest first.
     pub slowest: Vec<PartShare>,
     /// Number of the slowest exchange.
@@ -136,6 +146,12 @@ pub struct RequestRow {
     /// Process that got no answer to its requests; `None` without any, or of several.
     #[serde(skip)]
     pub unanswered_requester: Option<String>,
+    /// Number of turns of 100 ms or more, of those of [`RequestRow::times`].
+    #[serde(skip)]
+    pub long: u64,
+    /// What the responder waited for while it answered the slowest hundredth, if that is proven.
+    #[serde(skip)]
+    pub waited_for: Option<WaitedFor>,
     /// True if it was first seen after evictions and may be an evicted group: part of it may be in the rest.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub may_be_more: bool,
@@ -165,14 +181,16 @@ impl RequestRow {
         match (self.is_of_answers(), total, answer) {
             (true, 0, _) => Some("the requester is not in the capture: times until answered".to_owned()),
             (true, ..) => Some(format!(
-                "the requester of {} turns is in the capture, so the times of all are until answered",
-                count(total)
+                "the requester of {} is in the capture, so the times of all are until answered",
+                plural(total, "turn", "turns")
             )),
-            (false, ..) if total < answer => Some(format!(
-                "times of {} turns; the requesters of {} others are not in the capture",
-                count(total),
-                count(answer - total)
-            )),
+            (false, ..) if total < answer => {
+                let others = match answer - total {
+                    1 => "the requester of 1 other is".to_owned(),
+                    n => format!("the requesters of {} others are", count(n)),
+                };
+                Some(format!("times of {}; {others} not in the capture", plural(total, "turn", "turns")))
+            }
             _ => None,
         }
     }
@@ -260,6 +278,7 @@ fn kind_words(kind: usize) -> &'static str {
         4 => "answering, blocked",
         5 => "sending the response",
         OUTSIDE => OUTSIDE_WORDS,
+        REPEATED => "until asked again",
         _ => Part::ALL.get(kind - PATH).map_or("", |part| part.words()),
     }
 }
@@ -285,8 +304,12 @@ fn parts_of(exchange: &Exchange) -> Option<(u64, Parts)> {
         let (Some(all_ns), Some(sending_ns)) = (exchange.part_ns(part), transfer.sending_ns()) else {
             continue;
         };
-        parts[sending] += sending_ns.min(all_ns);
-        let mut rest_ns = all_ns.saturating_sub(sending_ns);
+        let mut rest_ns = all_ns;
+        for (kind, ns) in [(REPEATED, transfer.repeated_ns), (sending, sending_ns)] {
+            let ns = ns.min(rest_ns);
+            parts[kind] += ns;
+            rest_ns -= ns;
+        }
         for (part, ns) in transfer.last_blame.iter().flat_map(Blame::parts) {
             let ns = ns.min(rest_ns);
             parts[PATH + part as usize] += ns;
@@ -346,8 +369,11 @@ struct Sum {
     request_bytes: u64,
     response_bytes: u64,
     retransmits: u64,
+    asked_again: u64,
     unanswered: Requesters,
     slowest: BinaryHeap<Reverse<Slow>>,
+    /// What they waited for, by their numbers.
+    inner: BTreeMap<u64, Inner>,
 }
 
 impl Weighed for Sum {
@@ -362,6 +388,7 @@ impl Weighed for Sum {
         self.request_bytes += other.request_bytes;
         self.response_bytes += other.response_bytes;
         self.retransmits += other.retransmits;
+        self.asked_again += other.asked_again;
         self.unanswered.merge(&other.unanswered);
         for Reverse(slow) in &other.slowest {
             self.push(slow.clone());
@@ -379,6 +406,8 @@ impl Sum {
         self.request_bytes += exchange.request.bytes;
         self.response_bytes += exchange.response.bytes;
         self.retransmits += u64::from(exchange.request.retransmits) + u64::from(exchange.response.retransmits);
+        let is_question = matches!(exchange.grade, Grade::Turn | Grade::Unanswered);
+        self.asked_again += u64::from(is_question && exchange.request.repeats > 0);
         if let Some(ns) = exchange.answer_ns() {
             self.answer.record(ns);
         }
@@ -410,19 +439,20 @@ impl Sum {
             request_bytes: self.request_bytes,
             response_bytes: self.response_bytes,
             retransmits: self.retransmits,
+            asked_again: self.asked_again,
             slowest,
             slowest_exchange,
             unanswered_requester: self.unanswered.one().map(str::to_owned),
+            long: self.long(),
+            waited_for: None,
             may_be_more,
         }
     }
 
-    /// The parts of the slowest hundredth, at least of one exchange.
+    /// The parts of the slowest hundredth.
     fn shares(&self) -> (Vec<PartShare>, Option<u64>) {
-        let mut slowest: Vec<&Slow> = self.slowest.iter().map(|Reverse(slow)| slow).collect();
-        slowest.sort_by(|a, b| b.cmp(a));
+        let slowest = self.slowest_hundredth();
         let first = slowest.first().map(|slow| slow.id.0);
-        slowest.truncate(usize::try_from(self.total.n().max(self.answer.n()).div_ceil(100)).unwrap_or(SLOWEST));
         let mut sums = [0_u64; KINDS];
         for slow in slowest {
             sums.iter_mut().zip(slow.parts).for_each(|(sum, ns)| *sum = sum.saturating_add(ns));
@@ -448,24 +478,30 @@ pub struct RequestSums {
     by: RequestsBy,
     groups: Heaviest<(Proto, String), Sum>,
     grades: GradeCounts,
+    ended: Ended,
 }
 
 impl RequestSums {
     /// Empty sums.
     pub fn new(by: RequestsBy) -> Self {
-        RequestSums { by, groups: Heaviest::new(MOST), grades: GradeCounts::default() }
+        let (groups, grades) = (Heaviest::new(MOST), GradeCounts::default());
+        RequestSums { by, groups, grades, ended: Ended::default() }
     }
 
     /// Counts an exchange.
     pub fn add(&mut self, exchange: &Exchange, context: &dyn Context) {
         self.grades.count(exchange.grade);
         let name = group_name(self.by, exchange, context);
+        if self.by == RequestsBy::Service {
+            self.ended.note(exchange, &name);
+        }
         let sum = self.groups.entry((exchange.proto, name.clone()));
         (sum.proto, sum.name) = (exchange.proto, name);
         if exchange.grade == Grade::Unanswered {
             sum.unanswered.add(&process_name(&exchange.requester, context));
         }
         sum.add(exchange);
+        sum.note_inner(exchange, &self.ended);
     }
 
     /// Number of exchanges by grade.
@@ -492,11 +528,12 @@ impl RequestSums {
         let mut rest = self.groups.rest().grades;
         let left_out = sums.iter().skip(top);
         left_out.clone().for_each(|(sum, _)| rest.merge(sum.grades));
+        let row = |(sum, may_be_more): &(&Sum, bool)| sum.row_with(&self.ended, *may_be_more);
         RequestTable {
             by: self.by,
             grades: self.grades,
             others: self.groups.seen() - sums.len() as u64 + left_out.count() as u64,
-            rows: sums.iter().take(top).map(|(sum, may_be_more)| sum.row(*may_be_more)).collect(),
+            rows: sums.iter().take(top).map(row).collect(),
             rest,
             bound: self.groups.bound(),
         }

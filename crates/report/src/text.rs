@@ -3,7 +3,7 @@
 use super::figures::{about, beyond_bound, bytes, count, count_in, fit, plural, time, wrap};
 use super::{Connections, FlowRow, HopRow, Losses, NotFollowed, Report};
 use crate::stats::Quantiles;
-use magscope_core::hop::{Direction, Role};
+use magscope_core::hop::{Direction, Hop, Role};
 use std::fmt::{self, Write};
 
 /// Minimum width for the columns.
@@ -62,8 +62,7 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
         wrap(out, &report.headline.text, width, "  ")?;
     }
     writeln!(out, "{}", fit(&format!("{name}{kernel}"), width))?;
-    let events = plural(report.events, "event", "events");
-    writeln!(out, "{events} in {}", time(report.duration_ns).trim())?;
+    writeln!(out, "{} in {}", content(report), time(report.duration_ns).trim())?;
     write_hops(out, report, width)?;
     write_denominator(out, report, width)?;
     super::blame::write(out, report)?;
@@ -97,6 +96,16 @@ fn write_text(out: &mut String, report: &Report, width: usize) -> fmt::Result {
     super::unobserved::write(out, &report.unobserved_hops, several, width)?;
     write_not_followed(out, report, width)?;
     write_missing(out, report, width)
+}
+
+/// Number of events; without any, that of the samples of TCP, which are none.
+fn content(report: &Report) -> String {
+    let samples = report.hops.iter().find(|row| row.hop == Hop::TcpState).map_or(0, |row| row.events);
+    let events = plural(report.events, "event", "events");
+    match (report.events, samples) {
+        (1.., _) | (_, 0) => events,
+        _ => format!("{events}, {} of TCP's state", plural(samples, "sample", "samples")),
+    }
 }
 
 /// Namespaces and kinds in the text.
@@ -222,6 +231,10 @@ fn write_denominator(out: &mut String, report: &Report, width: usize) -> fmt::Re
     if !of.left_out.is_empty() {
         let left: Vec<_> = of.left_out.iter().map(|l| format!("{} {}", count(l.journeys), l.because)).collect();
         let _ = write!(line, "; left out: {}", left.join(", "));
+    }
+    if of.ambiguous > 0 {
+        let times = "times may be a neighbour's, and the first line is without them";
+        let _ = write!(line, "; {} of them ambiguous: {times}", count(of.ambiguous));
     }
     if of.disordered > 0 {
         let _ = write!(line, "; {} out of order", plural(of.disordered, "pair", "pairs"));

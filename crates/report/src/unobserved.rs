@@ -44,7 +44,7 @@ pub(super) fn write(out: &mut String, rows: &[UnobservedHop], several: bool, wid
     if rows.is_empty() {
         return Ok(());
     }
-    out.push_str("\nNot told, for want of a hop:\n");
+    out.push_str("\nNot known, because a hop is missing:\n");
     for row in rows {
         let host = if several { format!("{}: ", row.host) } else { String::new() };
         wrap(out, &format!("  {:<15} {host}{}", row.hop.name(), row.what), width, &" ".repeat(18))?;

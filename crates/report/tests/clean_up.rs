@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use magscope_core::context::NodeContext;
+use magscope_core::deciders::{DropRule, FilterChain, FilterFamily, FilterHook};
 use magscope_core::journey::{Correlator, Limits, Verdict};
 use magscope_core::node::{Coverage, DropReason, NodeInfo, Service};
 use magscope_core::{Batch, DetailKind, Event, FlowId, Hop, HopCount, Proto};
@@ -60,6 +61,49 @@ fn a_socket_that_closes_drops_nothing() {
     let text = report.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("The kernel dropped 1 packet: 1 no_socket."), "{text}");
     assert!(text.contains("2 packets of closed sockets, which is no drop: queue_purge."), "{text}");
+}
+
+/// A segment without data that arrives, and that the kernel frees for this reason.
+fn segment(at_ns: u64, tcp_flags: u8, reason: u32) -> Vec<Event> {
+    let ip_id = at_ns as u16;
+    let arrived = run(&PACKET_RX[..1], at_ns, SERVER, 500, 0);
+    let detail = DetailKind::DropReason.of(reason);
+    let drop = Event { detail, ..tcp(Hop::SkbDrop, at_ns + 80, SERVER, 500, 0) };
+    let events = arrived.into_iter().chain([drop]);
+    events.map(|event| Event { tcp_flags, ip_id, ..event }).collect()
+}
+
+#[test]
+fn a_reset_of_an_ended_connection_is_no_drop() {
+    let (reset, syn) = (segment(1_000, 4 | 16, DROP), segment(2_000, 2, DROP));
+    let report = report(&node(), &batch(flows(Proto::TCP), [reset, syn].concat()));
+    assert_eq!((report.drops.dropped, report.drops.cleaned_up), (1, 1));
+    let text = report.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    let words = "freed 1 packet that reset ended connections and hold no data, which is no drop: ignored_rst.";
+    assert!(text.contains(words), "{text}");
+}
+
+#[test]
+fn the_rule_that_refuses_connections_is_named() {
+    let chain = FilterChain {
+        netns: 2,
+        family: FilterFamily::Inet,
+        table: "fw".to_owned(),
+        chain: "i".to_owned(),
+        hook: FilterHook::Input,
+        policy: false,
+        rule: Some(DropRule { chain: "i".to_owned(), handle: 2 }),
+        others: false,
+    };
+    let reason = DropReason { number: DROP, name: "netfilter_drop".to_owned() };
+    let node = NodeInfo { drop_reasons: vec![reason], chains: vec![chain], lists_deciders: true, ..node() };
+    let events = [segment(1_000, 2, DROP), segment(2_000, 2, DROP)].concat();
+    let report = report(&node, &batch(flows(Proto::TCP), events));
+    let by = "netfilter table `inet fw`, chain `i` at input, rule handle 2";
+    let row = report.drops.deciders.first().expect("a rule");
+    assert_eq!((row.dropped_by.as_str(), row.journeys, row.segments_without_data), (by, 0, 2));
+    let text = report.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(&format!("Dropped 2 segments without data: {by}.")), "{text}");
 }
 
 #[test]

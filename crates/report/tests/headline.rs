@@ -6,7 +6,9 @@ use magscope_core::context::NodeContext;
 use magscope_core::journey::{Correlator, Limits};
 use magscope_core::node::{Backend, Coverage, DropReason, NodeInfo};
 use magscope_core::source::{Progress, Source};
-use magscope_core::{Batch, DetailKind, Event, FlowId, Generator, GeneratorOptions, Hop, Proto, Task};
+use magscope_core::{
+    Batch, DetailKind, Event, FlowId, Generator, GeneratorOptions, Hop, Proto, Task, TcpSample,
+};
 use magscope_report::{HeadlineKind, Report, ReportBuilder, render_text};
 use std::time::Duration;
 
@@ -106,6 +108,41 @@ fn a_wait_for_a_cpu_is_named_with_its_thread() {
     assert!(text.starts_with("udp to :80: p99 20.0 ms, 100 % waiting for a CPU (`consumer`)"), "{text}");
 }
 
+/// Four answers that the kernel drops at their client.
+fn dropped_answers(with_resets: bool) -> Report {
+    const NO_REASON: u32 = 2;
+    let reason = DropReason { number: NO_REASON, name: "not_specified".to_owned() };
+    let node = NodeInfo { drop_reasons: vec![reason], ..node() };
+    let of = |n: u32| {
+        let (at_ns, seq) = (u64::from(n) * APART_NS + 1, 100 + n * 50);
+        let mut events = vec![tcp(Hop::TcpSend, at_ns, SERVER, seq, 50)];
+        events.extend(run(&PACKET_TX, at_ns + 10, SERVER, seq, 50));
+        events.push(tcp(Hop::DevRecv, at_ns + 20, CLIENT, seq, 50));
+        if with_resets {
+            events.push(Event { flow: CLIENT, ..Event::at(Hop::TcpSendReset, at_ns + 30) });
+        }
+        let detail = DetailKind::DropReason.of(NO_REASON);
+        events.push(Event { detail, ..tcp(Hop::SkbDrop, at_ns + 40, CLIENT, seq, 50) });
+        events
+    };
+    let mut all = Some(batch(flows(Proto::TCP), (0..4).flat_map(of).collect()));
+    report_of(&node, &mut |batch| {
+        *batch = all.take().unwrap_or_default();
+        false
+    })
+}
+
+#[test]
+fn answers_to_a_closed_connection_are_no_loss() {
+    let headline = dropped_answers(true).headline;
+    assert_eq!(headline.kind, HeadlineKind::Slow, "{headline:?}");
+    let text = &headline.text;
+    assert!(text.contains(" of byte ranges from :80 came after the client had closed"), "{text}");
+    let headline = dropped_answers(false).headline;
+    assert_eq!(headline.kind, HeadlineKind::Loss, "{headline:?}");
+    assert!(headline.text.contains(" from :80 dropped: reason not_specified"), "{headline:?}");
+}
+
 #[test]
 fn retransmissions_are_counted() {
     let options = GeneratorOptions { events: 60_000, flows: 4, lose_every: 20, ..GeneratorOptions::default() };
@@ -145,7 +182,7 @@ fn nothing_is_wrong_with_quick_and_whole_journeys() {
 
 #[test]
 fn missed_events_are_part_of_the_line() {
-    let loss = Loss { cpu: 0, from_ns: 1, to_ns: u64::MAX / 2, count: 900, cause: LossCause::RingFull };
+    let loss = Loss { cpu: 0, from_ns: 1, to_ns: u64::MAX / 2, count: 90, cause: LossCause::RingFull };
     let lossy = |losses: Vec<Loss>| {
         let of = |n: u16| whole(u64::from(n) * APART_NS + 1, n + 1, 1_000);
         report((0..50).flat_map(of).collect(), losses)
@@ -153,12 +190,30 @@ fn missed_events_are_part_of_the_line() {
     let late = Loss { from_ns: 60 * APART_NS, to_ns: 61 * APART_NS, ..loss };
     let headline = lossy(vec![late]).headline;
     assert!(headline.text.starts_with("nothing wrong seen: "), "{headline:?}");
-    assert!(headline.text.contains("900 events missed"), "{headline:?}");
+    assert!(headline.text.contains("90 events missed"), "{headline:?}");
+    let most = lossy(vec![Loss { count: 9_000, ..late }]).headline;
+    let text = "unknown: 94 % of the events are missing";
+    assert_eq!((most.text.as_str(), most.kind), (text, HeadlineKind::MissedEvents));
     let headline = lossy(vec![loss]).headline;
     assert!(
-        headline.kind != HeadlineKind::NothingWrong || headline.text.contains("900 events missed"),
+        headline.kind != HeadlineKind::NothingWrong || headline.text.contains("90 events missed"),
         "{headline:?}"
     );
+}
+
+#[test]
+fn only_recorded_drops_are_stated_beside_most_events_missing() {
+    let (from_ns, to_ns, cause) = (60 * APART_NS, 61 * APART_NS, LossCause::RingFull);
+    let lossy = |of: &dyn Fn(u64, u16) -> Vec<Event>| {
+        let events = (0_u16..40).flat_map(|n| of(u64::from(n) * APART_NS + 1, n + 1)).collect();
+        report(events, vec![Loss { cpu: 0, from_ns, to_ns, count: 90_000, cause }]).headline
+    };
+    let slow = lossy(&|at_ns, id| whole(at_ns, id, 20_000_000));
+    assert_eq!(slow.kind, HeadlineKind::MissedEvents, "{slow:?}");
+    assert!(slow.text.starts_with("unknown: 99 % of the events are missing"), "{slow:?}");
+    let drops = lossy(&dropped);
+    assert_eq!(drops.kind, HeadlineKind::Loss, "{drops:?}");
+    assert!(drops.text.starts_with("100 % of datagrams to :80 dropped: "), "{drops:?}");
 }
 
 #[test]
@@ -187,4 +242,142 @@ fn drops_that_are_not_captured_are_not_denied() {
         false
     });
     assert!(report.headline.text.contains("drops are not captured"), "{:?}", report.headline);
+}
+
+/// The report of one batch of datagrams at a host.
+fn report_at(node: &NodeInfo, events: Vec<Event>) -> Report {
+    let mut all = Some(batch(flows(Proto::UDP), events));
+    report_of(node, &mut |batch| {
+        *batch = all.take().unwrap_or_default();
+        false
+    })
+}
+
+#[test]
+fn datagrams_that_nobody_read_are_no_loss_of_the_network() {
+    const NO_REASON: u32 = 2;
+    let reason = |number, name: &str| DropReason { number, name: name.to_owned() };
+    let reasons = vec![reason(NO_REASON, "not_specified"), reason(FULL, "socket_rcvbuff")];
+    let node = NodeInfo { drop_reasons: reasons, ..node() };
+    let freed = |n: u16| {
+        let (at_ns, skb) = (u64::from(n) * APART_NS + 1, u32::from(n) + 1_000);
+        let detail = DetailKind::DropReason.of(NO_REASON);
+        let drop = Event { detail, ..udp(Hop::SkbDrop, at_ns + 80, SERVER, n, skb, 100) };
+        [down(at_ns, n, u32::from(n), 100), up(at_ns + 50, n, skb, 100), vec![drop]].concat()
+    };
+    // Without `sock.ready` nothing shows that it was in the queue.
+    let is_of_path = |event: &Event| event.hop != Hop::SockReady;
+    let on_path = (10..20).flat_map(freed).filter(is_of_path).collect();
+    let headline = report_at(&node, on_path).headline;
+    assert_eq!(headline.kind, HeadlineKind::Loss, "{headline:?}");
+    assert!(headline.text.contains(" of datagrams to :80 dropped: reason not_specified"), "{headline:?}");
+    let headline = report_at(&node, (10..20).flat_map(freed).collect()).headline;
+    assert_eq!(headline.kind, HeadlineKind::Slow, "{headline:?}");
+    let words = " of datagrams to :80 thrown away unread in the queue of their socket, which was closed";
+    assert!(headline.text.contains(words), "{headline:?}");
+    // A single loss comes first, and is not among them.
+    let events: Vec<Event> = dropped(1, 1).into_iter().chain((10..20).flat_map(freed)).collect();
+    let headline = report_at(&node, events).headline;
+    assert_eq!(headline.kind, HeadlineKind::Loss, "{headline:?}");
+    assert!(headline.text.contains("the receive buffer is full (socket_rcvbuff) (1 of 11)"), "{headline:?}");
+}
+
+#[test]
+fn a_reason_without_a_name_may_be_no_drop() {
+    let node = NodeInfo { drop_reasons: Vec::new(), ..node() };
+    let of = |n: u16| dropped(u64::from(n) * APART_NS + 1, n + 1);
+    let text = report_at(&node, (0..4).flat_map(of).collect()).headline.text;
+    let words = " freed by the kernel for reason 6, which has no name here, so it may be no drop (4 of 4)";
+    assert!(text.ends_with(words), "{text}");
+}
+
+/// The same packet of another client and another server.
+fn of_another(event: Event) -> Event {
+    let flow = match event.flow {
+        CLIENT => OTHER_CLIENT,
+        SERVER => OTHER_SERVER,
+        flow => flow,
+    };
+    let socket = if event.socket == 0 { 0 } else { event.socket + 100 };
+    Event { flow, socket, ..event }
+}
+
+#[test]
+fn of_equal_shares_the_larger_number_is_named() {
+    let mut ends = flows(Proto::UDP);
+    for flow in &mut ends {
+        let other = "10.0.0.2:90".parse().expect("an end");
+        match flow.id {
+            OTHER_CLIENT => flow.remote = other,
+            OTHER_SERVER => flow.local = other,
+            _ => {}
+        }
+    }
+    let at_ns = |n: u16| u64::from(n) * APART_NS + 1;
+    let few = (0..3).flat_map(|n| dropped(at_ns(n), n + 1));
+    let more = (10..18).flat_map(|n| dropped(at_ns(n), n + 1)).map(of_another);
+    let mut all = Some(batch(ends, few.chain(more).collect()));
+    let report = report_of(&node(), &mut |batch| {
+        *batch = all.take().unwrap_or_default();
+        false
+    });
+    let text = &report.headline.text;
+    assert!(text.starts_with("100 % of datagrams to :90 dropped: ") && text.ends_with("(8 of 8)"), "{text}");
+}
+
+#[test]
+fn times_of_ambiguous_journeys_are_no_headline() {
+    let of = |n: u16| whole(u64::from(n) * APART_NS + 1, n + 1, 20_000_000);
+    let (node, batch) = (node(), batch(flows(Proto::UDP), (0..50).flat_map(of).collect()));
+    let mut correlator = Correlator::of_node(&node, Limits::default());
+    let (mut report, mut done) = (ReportBuilder::new(&node), Vec::new());
+    report.batch(&batch);
+    correlator.push(&batch, &mut done);
+    correlator.finish(&mut done);
+    for journey in &mut done {
+        journey.ambiguous = true;
+        report.journey(journey, &NodeContext { correlator: &correlator, node: &node });
+    }
+    let report = report.finish();
+    let measured = report.denominator.measured;
+    assert!(measured > 40, "{:?}", report.denominator);
+    assert_eq!(report.headline.kind, HeadlineKind::NothingWrong, "{:?}", report.headline);
+    let words = format!(", no drop; without the times of {measured} ambiguous journeys");
+    assert!(report.headline.text.ends_with(&words), "{:?}", report.headline);
+    let text = render_text(&report, 200);
+    assert!(text.contains(&format!("; {measured} of them ambiguous: ")), "{text}");
+}
+
+#[test]
+fn one_journey_is_singular() {
+    let text = report(whole(1, 1, 100), Vec::new()).headline.text;
+    assert!(text.contains("1 journey") && !text.contains("1 journeys"), "{text}");
+}
+
+#[test]
+fn events_whose_flows_are_missing_are_not_called_traffic_without_payload() {
+    let loss = Loss { cpu: u16::MAX, from_ns: 1, to_ns: 2, count: 63, cause: LossCause::Damaged };
+    let of = |n: u16| whole(u64::from(n) * APART_NS + 1, n + 1, 1_000);
+    let events = (0..50).flat_map(of).collect();
+    let mut all = Some(Batch { losses: vec![loss], ..batch(Vec::new(), events) });
+    let report = report_of(&node(), &mut |batch| {
+        *batch = all.take().unwrap_or_default();
+        false
+    });
+    let text = "no journey can be built: the flows of the events are missing; 63 records missed";
+    assert_eq!((report.headline.text.as_str(), report.headline.kind), (text, HeadlineKind::Unknown));
+}
+
+#[test]
+fn samples_of_tcp_alone_are_no_idle_host() {
+    let sample = |time_ns| TcpSample { time_ns, flow: CLIENT, ..TcpSample::default() };
+    let tcp = (1..12).map(sample).collect();
+    let mut all = Some(Batch { tcp, watermark_ns: 5, ..batch(flows(Proto::TCP), Vec::new()) });
+    let report = report_of(&node(), &mut |batch| {
+        *batch = all.take().unwrap_or_default();
+        false
+    });
+    assert!(report.headline.text.starts_with("no payload seen"), "{:?}", report.headline);
+    let text = render_text(&report, 80);
+    assert!(text.contains("\n0 events, 11 samples of TCP's state in "), "{text}");
 }

@@ -170,6 +170,22 @@ fn a_capture_without_journeys_names_the_drops_that_it_left_out() {
     assert_eq!(headline.text, "no traffic seen; 9 of 9 drop records left out: 9 undecided");
 }
 
+#[test]
+fn a_filter_that_leaves_out_everything_is_named() {
+    let filtered = |hop, filtered| HopCount { filtered, ..count(hop, 0, 0, 0) };
+    let counts = vec![filtered(Hop::IpOut, 8), filtered(Hop::DevXmit, 48)];
+    let text = |setting: &str, events| {
+        let batch = Batch { counts: counts.clone(), events, ..Batch::default() };
+        report(&node(&[setting]), &batch).headline.text
+    };
+    let filter = "filter port = 9";
+    assert_eq!(text(filter, Vec::new()), "nothing recorded: the filter left out 56 events of 2 hops");
+    let sampler = text("sample flows 1/4", Vec::new());
+    assert_eq!(sampler, "nothing recorded: the sampler left out 56 events of 2 hops");
+    let other = text(filter, vec![Event::at(Hop::TaskRun, 5)]);
+    assert_eq!(other, "no payload seen; the filter left out 56 events of 2 hops");
+}
+
 /// The headline of a hundred datagrams, every fourth of which the kernel drops; every `recorded`th drop has a record.
 fn quarter_dropped(settings: &[&str], recorded: u16, counts: Vec<HopCount>) -> String {
     let of = |n: u16| if n.is_multiple_of(4) { dropped(n, n.is_multiple_of(4 * recorded)) } else { whole(n) };

@@ -23,6 +23,11 @@ pub enum Edge {
         /// Age of the picture, nanoseconds.
         behind_ns: u64,
     },
+    /// The past of a live session plays.
+    Past {
+        /// Age of the picture, nanoseconds.
+        behind_ns: u64,
+    },
     /// A recording plays.
     Playing,
     /// A recording stands still.
@@ -59,6 +64,9 @@ impl Edge {
             Self::Stopped { behind_ns } => {
                 format!("❚❚ stopped, {} old{}", short_duration(*behind_ns), back("follow"))
             }
+            Self::Past { behind_ns } => {
+                format!("▶ playing, {} old{}", short_duration(*behind_ns), back("follow"))
+            }
             Self::Playing => "▶ replay".to_owned(),
             Self::Paused => "❚❚ paused".to_owned(),
             Self::Reading { read } => format!("… catching up, {:.0} % read", (read * 100.0).floor()),
@@ -78,12 +86,13 @@ pub mod tests {
     use super::*;
 
     /// One of each kind.
-    pub fn all() -> [Edge; 9] {
+    pub fn all() -> [Edge; 10] {
         [
             Edge::Live,
             Edge::Held { behind_ns: 3_000_000_000 },
             Edge::Selected { behind_ns: 3_000_000_000 },
             Edge::Stopped { behind_ns: 3_000_000_000 },
+            Edge::Past { behind_ns: 3_000_000_000 },
             Edge::Playing,
             Edge::Paused,
             Edge::Reading { read: 0.376 },
@@ -102,7 +111,8 @@ pub mod tests {
             assert!(words.iter().skip(at + 1).all(|other| other != one), "{one}");
         }
         assert_eq!(words[3], "❚❚ stopped, 3 s old · G: live");
-        assert_eq!(words[6], "… catching up, 37 % read");
-        assert_eq!(words[7], "✕ connection lost: web-1");
+        assert_eq!(words[4], "▶ playing, 3 s old · G: live");
+        assert_eq!(words[7], "… catching up, 37 % read");
+        assert_eq!(words[8], "✕ connection lost: web-1");
     }
 }

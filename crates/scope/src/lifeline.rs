@@ -214,7 +214,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn it_is_told_by_the_cpu_that_received_it() {
+    fn it_is_of_the_cpu_that_received_it() {
         let sent = [(Hop::AppSend, 100), (Hop::DevXmit, 120)];
         assert_eq!(lifeline(1, &sent).cpu(), Some(2));
         assert_eq!(lifeline(1, &[sent[0], sent[1], (Hop::DevRecv, 150)]).cpu(), Some(5));

@@ -31,6 +31,12 @@ pub struct Window {
 }
 
 impl Window {
+    /// The shortest stretch that holds both.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Window { from_ns: self.from_ns.min(other.from_ns), to_ns: self.to_ns.max(other.to_ns) }
+    }
+
     /// True if another window lies completely in this one.
     pub const fn holds(&self, from_ns: u64, to_ns: u64) -> bool {
         self.from_ns <= from_ns && to_ns <= self.to_ns
@@ -61,7 +67,7 @@ pub struct Stretch {
 pub struct Recorded {
     /// The complete recording.
     pub all: Window,
-    /// The time in which it was recorded, with and without events.
+    /// The time in which it was recorded, with and without events: at least that of its events.
     pub observed: Window,
     /// Number of the survey; a new one discards the previous one.
     pub survey: u64,
@@ -74,11 +80,14 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// End of what the survey has counted so far: with the time after the last event, if it has ended.
+    pub const fn counted_to_ns(&self) -> u64 {
+        if self.read_ns >= self.all.to_ns { self.observed.to_ns } else { self.read_ns }
+    }
+
     /// The time that the survey has counted so far, nanoseconds: without events too, if it has ended.
     pub const fn counted_ns(&self) -> u64 {
-        let is_read = self.read_ns >= self.all.to_ns;
-        let to_ns = if is_read { self.observed.to_ns } else { self.read_ns };
-        to_ns.saturating_sub(self.observed.from_ns)
+        self.counted_to_ns().saturating_sub(self.observed.from_ns)
     }
 }
 

@@ -477,6 +477,9 @@ fn parts(exchange: &Exchange) -> Vec<RequestPart> {
 
 /// Where the time of a part went, the longest first: `waiting for a CPU 5.13 ms, the wire 25.8 µs`. Empty if unknown.
 pub fn part_note(exchange: &Exchange, part: ExchangePart) -> String {
+    if part == ExchangePart::UntilAnswered && exchange.is_unread() {
+        return "the request was not read".to_owned();
+    }
     let mut times: Vec<(u64, &str)> = match part {
         ExchangePart::UntilAnswered => exchange.work.map_or_else(Vec::new, |work| {
             let waiting = (work.runnable_ns, "waiting for a CPU");
@@ -494,14 +497,14 @@ pub fn part_note(exchange: &Exchange, part: ExchangePart) -> String {
 fn transfer_times(transfer: &Transfer) -> Vec<(u64, &'static str)> {
     let blame = transfer.last_blame.iter().flat_map(Blame::parts);
     let sending = transfer.sending_ns().map(|ns| (ns, "sending"));
-    blame.map(|(part, ns)| (ns, part.words())).chain(sending).collect()
+    let repeated = [(transfer.repeated_ns, "until asked again")];
+    blame.map(|(part, ns)| (ns, part.words())).chain(sending).chain(repeated).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use magscope_core::Proto;
-    use magscope_core::exchange::{RequesterBy, View};
+    use magscope_core::exchange::example::turn;
 
     #[test]
     fn services_without_a_row_are_counted() {
@@ -516,33 +519,18 @@ mod tests {
         assert_eq!(more_services(&table).as_deref(), Some(words));
     }
 
+    #[test]
+    fn the_time_until_asked_again_is_no_sending() {
+        let mut one = exchange(1, 10);
+        (one.request.first_sent_ns, one.request.repeats, one.request.repeated_ns) = (Some(60), 1, 40);
+        let note = part_note(&one, ExchangePart::RequestTransfer);
+        assert!(note.starts_with("until asked again ") && !note.contains("sending"), "{note}");
+    }
+
     /// A turn whose answer takes this many microseconds.
     fn exchange(id: u64, answer_us: u64) -> Exchange {
-        let transfer = |sent_ns: u64| Transfer {
-            bytes: 10,
-            journeys: 1,
-            first_sent_ns: Some(sent_ns),
-            last_sent_ns: Some(sent_ns),
-            last_read_ns: Some(sent_ns + 50),
-            half_width_ns: Some(0),
-            ..Transfer::default()
-        };
-        Exchange {
-            id,
-            proto: Proto::TCP,
-            grade: Grade::Turn,
-            broken: None,
-            view: View::Both,
-            requester_by: RequesterBy::Handshake,
-            requester: ExchangeEnd::default(),
-            responder: ExchangeEnd::default(),
-            request: transfer(100),
-            response: transfer(150 + 1_000 * answer_us),
-            pause_ns: None,
-            longest_idle_ns: 0,
-            work: None,
-            during: Vec::new(),
-        }
+        let answered_ns = 150 + 1_000 * answer_us;
+        turn(id, [100, 150], [answered_ns, answered_ns + 50])
     }
 
     fn add(requests: &mut Requests, exchanges: impl Iterator<Item = Exchange>) {

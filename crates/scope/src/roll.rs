@@ -18,6 +18,15 @@ pub enum Roll {
 }
 
 impl Roll {
+    /// The mode in words.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Auto => "the picture scrolls with time at a chosen timebase of 100 ms or more",
+            Self::On => "the picture scrolls with time at every timebase",
+            Self::Off => "the picture does not scroll with time",
+        }
+    }
+
     /// True if the picture rolls at this timebase.
     pub fn is_on(self, timebase: Timebase, chosen: bool) -> bool {
         match self {

@@ -213,7 +213,7 @@ impl Scope {
         let keep = if options.recorded.is_some() { Keep::All } else { Keep::Newest };
         let recorded = options.recorded.map(|all| Recorded {
             all,
-            observed: options.observed.unwrap_or(all),
+            observed: options.observed.map_or(all, |observed| observed.union(all)),
             read_ns: all.from_ns,
             ..Recorded::default()
         });

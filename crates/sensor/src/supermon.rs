@@ -363,7 +363,7 @@ mod tests {
         let masked: Vec<_> = all.iter().map(|node| some.apply(node)).collect();
         assert_eq!(masked[0].categories[0].fields.len(), 1);
         assert_eq!(masked[0].categories[1], all[0].categories[1], "without fields all of them");
-        assert_eq!(masked[1], all[1], "that a node is down is told to everybody");
+        assert_eq!(masked[1], all[1], "everybody learns that a node is down");
         assert_eq!(mask(&some.command()), some);
         assert_eq!(mask("(mask)"), Mask::default());
         assert_eq!(Mask::default().command(), "(mask)");

@@ -318,6 +318,17 @@ fn a_missing_or_wrong_index_is_done_without() {
 }
 
 #[test]
+fn missing_flows_are_in_the_totals_as_in_the_replay() {
+    let small = Small::closed();
+    assert_eq!(small.open().summary().losses.damaged, 0);
+    fs::remove_file(small.file(Table::Flows)).unwrap();
+    let session = small.open();
+    let (replayed, damage) = replay(&session);
+    assert!(damaged(&replayed) > 0, "{damage:?}");
+    assert_eq!(session.summary().losses.damaged, damaged(&replayed));
+}
+
+#[test]
 fn a_missing_file_is_counted_from_the_index() {
     let small = Small::closed();
     fs::remove_file(small.file(Table::Events)).unwrap();

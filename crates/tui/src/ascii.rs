@@ -4,11 +4,15 @@ use ratatui::buffer::Buffer;
 
 /// Replaces every non-ASCII symbol by a similar one.
 pub fn translate(buffer: &mut Buffer) {
-    for cell in &mut buffer.content {
+    // From the end, so that the cell to the right is still the original one.
+    let mut before_word = false;
+    for cell in buffer.content.iter_mut().rev() {
+        let c = cell.symbol().chars().next().unwrap_or(' ');
         if !cell.symbol().is_ascii() {
-            let c = cell.symbol().chars().next().map_or(' ', ascii);
-            cell.set_char(c);
+            // Before a word, `v` would be one of its letters.
+            cell.set_char(if c == '↓' && before_word { '>' } else { ascii(c) });
         }
+        before_word = c.is_alphanumeric();
     }
 }
 
@@ -24,7 +28,7 @@ pub fn is_utf8(var: impl Fn(&str) -> Option<String>) -> bool {
 
 /// Replacement characters.
 const LOOKS_LIKE: &[(&str, char)] = &[
-    ("─━╌┄┈–—−▂", '-'),
+    ("─━╌┄┈–—−▂↔", '-'),
     ("│┃╎┆┊╵╷", '|'),
     ("╭╮╰╯┌┐└┘┬┴├┤┼▄▒", '+'),
     ("╱", '/'),
@@ -39,13 +43,15 @@ const LOOKS_LIKE: &[(&str, char)] = &[
     ("■❚█▉▊▋▇", '#'),
     ("▆▓", '%'),
     ("▅▌▍", '*'),
-    ("↔▃▎", '='),
+    ("▃▎", '='),
     ("▁▏", '_'),
     ("░", ':'),
     ("·∙", '.'),
     ("…±≈", '~'),
     ("µμ", 'u'),
     ("Δ", 'd'),
+    ("Σ", 'S'),
+    ("↻", 'r'),
     ("✓", 'y'),
 ];
 
@@ -80,14 +86,55 @@ fn braille(mask: u32) -> char {
 mod tests {
     use super::*;
     use ratatui::layout::Rect;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    fn translated(text: &str) -> String {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 40, 1));
+        buffer.set_string(0, 0, text, ratatui::style::Style::new());
+        translate(&mut buffer);
+        buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect()
+    }
+
+    /// Every non-ASCII symbol of the code in a folder, with a file that has it. Comments and tests have others.
+    fn symbols_in(folder: &Path, symbols: &mut BTreeMap<char, String>) {
+        for entry in std::fs::read_dir(folder).expect("sources") {
+            let path = entry.expect("an entry").path();
+            let name = path.display().to_string();
+            if path.is_dir() {
+                symbols_in(&path, symbols);
+            } else if path.extension().is_some_and(|ending| ending == "rs") && !name.ends_with("tests.rs") {
+                let text = std::fs::read_to_string(&path).expect("a source");
+                let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+                let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+                for c in lines.flat_map(str::chars).filter(|c| !c.is_ascii()) {
+                    symbols.insert(c, name.clone());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_symbol_on_the_screen_has_a_replacement() {
+        let mut symbols = BTreeMap::new();
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        symbols_in(&sources, &mut symbols);
+        symbols_in(&sources.join("../../scope/src"), &mut symbols);
+        assert!(symbols.contains_key(&'Σ') && symbols.contains_key(&'↻'), "{symbols:?}");
+        for (symbol, file) in symbols {
+            assert_ne!(ascii(symbol), '?', "{symbol} of {file}");
+        }
+    }
+
+    #[test]
+    fn an_arrow_before_a_word_is_no_letter() {
+        assert!(translated("↓journeys ↓ more ↑↓ select").starts_with(">journeys v more ^v select"));
+    }
 
     #[test]
     fn what_is_left_is_ascii() {
         let text = "1.92 µs → ±3 ⠤⡇⢀⠁⣿⡠⠊⠑⢄ ▁█ 漢";
-        let mut buffer = Buffer::empty(Rect::new(0, 0, 40, 1));
-        buffer.set_string(0, 0, text, ratatui::style::Style::new());
-        translate(&mut buffer);
-        let line: String = buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect();
+        let line = translated(text);
         assert!(line.is_ascii(), "{line}");
         assert!(line.starts_with("1.92 us > ~3 -|.'#"), "{line}");
     }

@@ -121,6 +121,15 @@ impl Front {
         self.options.mouse
     }
 
+    /// The text of the open prompt or palette.
+    pub(crate) fn line(&self) -> Option<&str> {
+        match &self.over {
+            Some(Overlay::Palette(palette)) => Some(palette.input.value()),
+            Some(Overlay::Prompt(prompt)) => Some(prompt.input.value()),
+            _ => None,
+        }
+    }
+
     /// Registers the size of the last frame.
     pub const fn drew(&mut self, bytes: u64) {
         self.frame_bytes = bytes;
@@ -276,7 +285,7 @@ impl Front {
     fn run(&mut self, command: &Command, rest: &str, scope: &mut Scope) -> Option<HostRequest> {
         match &command.does {
             CommandKind::Act(action) => {
-                scope.apply(action.clone());
+                act(action.clone(), scope);
                 None
             }
             CommandKind::Own(own) => self.own(*own, rest, scope),
@@ -415,6 +424,15 @@ impl Front {
     }
 }
 
+/// Applies an action. A chosen view is not behind the window of a journey.
+fn act(action: Action, scope: &mut Scope) {
+    let shows_view = matches!(action, Action::Show(_) | Action::NextView(_));
+    if shows_view && scope.frame().inspector.is_some() {
+        scope.apply(Action::ToggleInspector);
+    }
+    scope.apply(action);
+}
+
 fn act_by_what_is_shown(own: FrontEndCommand, scope: &mut Scope) {
     let action = own.action(scope.frame().controls);
     if let Some(action) = action {
@@ -460,6 +478,37 @@ fn click(hit: Hit, scope: &mut Scope) -> bool {
         Hit::Title(Title::List(list)) => Action::ShowList(list),
         Hit::Picture { .. } => return false,
     };
-    scope.apply(action);
+    act(action, scope);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::source::Source;
+    use magscope_core::{Batch, Generator, GeneratorOptions};
+    use magscope_scope::View;
+    use std::time::Duration;
+
+    #[test]
+    fn a_chosen_view_is_not_behind_a_journey() {
+        let mut world = Generator::new(GeneratorOptions {
+            events: 3_000,
+            batch_events: 3_000,
+            ..GeneratorOptions::default()
+        });
+        let mut scope = Scope::new(world.info().clone(), magscope_scope::Options::default());
+        let mut batch = Batch::default();
+        world.next(&mut batch, Duration::ZERO).expect("it is made");
+        scope.ingest(&batch);
+        let mut front = Front::new(Options::default());
+        let mut press = |code| {
+            let key = KeyEvent::new(code, KeyModifiers::NONE);
+            front.event(&Event::Key(key), &mut scope, Rect::new(0, 0, 80, 24));
+            (scope.frame().controls.view, scope.frame().inspector.is_some())
+        };
+        press(KeyCode::Down);
+        assert_eq!(press(KeyCode::Enter), (View::Scope, true));
+        assert_eq!(press(KeyCode::Char('2')), (View::Flows, false));
+    }
 }

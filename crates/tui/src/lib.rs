@@ -30,6 +30,6 @@ pub use ascii::is_utf8;
 pub use error::TuiError;
 pub use front::{Front, HostRequest, Options};
 pub use magscope_scope::command::keys;
-pub use picture::{BadPicture, Picture};
+pub use picture::{BadKey, BadPicture, Picture};
 pub use run::{Exit, Pump, run};
 pub use theme::{Depth, Theme, ThemeError, parse as parse_theme};

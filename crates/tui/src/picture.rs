@@ -4,6 +4,7 @@ use crate::front::{Front, Options};
 use crate::shot;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use magscope_core::source::SourceError;
+use magscope_core::words::nearest;
 use magscope_scope::Scope;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -25,6 +26,14 @@ pub struct Picture {
 #[error("`{0}` is no size; write columns and rows, each from 10 to 500, as in `100x30`")]
 pub struct BadPicture(String);
 
+/// A word among the keys that is no key and would be typed where no text is asked for.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("`{word}` is no key; the nearest is `{nearest}`; write keys of one letter with blanks between them")]
+pub struct BadKey {
+    word: String,
+    nearest: String,
+}
+
 impl FromStr for Picture {
     type Err = BadPicture;
 
@@ -40,8 +49,10 @@ impl Picture {
     /// The screen as text after these keys. `settle` reads what the scope asks for, before the first key and after each.
     ///
     /// Blanks separate keys: `Enter`, `Esc`, `Space`, `Tab`, `Backspace`, `Up`, `Down`, `Left`, `Right`, `Home`, `End`,
-    /// `PageUp`, `PageDown`. Any other word is typed: `m`. A line that `/` or `:` begins has its blanks, until the next of
-    /// these keys: `/port 443 Enter`.
+    /// `PageUp`, `PageDown`. Any other word is typed: `m`. A line, which `/` or `:` opens, has its blanks: `/port 443 Enter`.
+    ///
+    /// # Errors
+    /// Those of `settle`, and [`BadKey`] for a word of several letters outside of a line.
     pub fn text(
         self,
         scope: &mut Scope,
@@ -52,9 +63,11 @@ impl Picture {
         let area = Rect::new(0, 0, self.columns, self.rows);
         let mut front = Front::new(options);
         settle(scope)?;
-        for code in codes(keys) {
-            front.event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)), scope, area);
-            settle(scope)?;
+        for word in keys.split_ascii_whitespace() {
+            for code in codes(word, front.line())? {
+                front.event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)), scope, area);
+                settle(scope)?;
+            }
         }
         let mut buffer = Buffer::empty(area);
         front.draw(scope, &mut buffer, area);
@@ -62,41 +75,41 @@ impl Picture {
     }
 }
 
-/// The keys of a text.
-fn codes(keys: &str) -> Vec<KeyCode> {
-    let mut codes = Vec::new();
-    let mut in_line = false;
-    for word in keys.split_ascii_whitespace() {
-        if let Some(code) = named(word) {
-            codes.push(code);
-            in_line = false;
-            continue;
-        }
-        codes.extend(in_line.then_some(KeyCode::Char(' ')));
-        codes.extend(word.chars().map(KeyCode::Char));
-        in_line |= word.starts_with(['/', ':']);
-    }
-    codes
+/// The names of keys. Of two that are as near to a misspelt one, the first is suggested.
+const KEYS: [(&str, KeyCode); 13] = [
+    ("Enter", KeyCode::Enter),
+    ("Esc", KeyCode::Esc),
+    ("Space", KeyCode::Char(' ')),
+    ("Tab", KeyCode::Tab),
+    ("Backspace", KeyCode::Backspace),
+    ("Up", KeyCode::Up),
+    ("Down", KeyCode::Down),
+    ("Left", KeyCode::Left),
+    ("Right", KeyCode::Right),
+    ("Home", KeyCode::Home),
+    ("End", KeyCode::End),
+    ("PageUp", KeyCode::PageUp),
+    ("PageDown", KeyCode::PageDown),
+];
+
+/// True for a word that is no key and opens no line: several letters would be as many commands.
+fn is_misspelt(word: &str) -> bool {
+    let letters = word.chars().filter(|letter| letter.is_alphabetic()).count();
+    let is_typed = word.chars().count() == 1 || word.starts_with(['/', ':']);
+    !is_typed && (letters > 1 || word.starts_with(char::is_alphabetic))
 }
 
-/// The key of this name.
-fn named(word: &str) -> Option<KeyCode> {
-    Some(match word {
-        "Enter" => KeyCode::Enter,
-        "Esc" => KeyCode::Esc,
-        "Space" => KeyCode::Char(' '),
-        "Tab" => KeyCode::Tab,
-        "Backspace" => KeyCode::Backspace,
-        "Up" => KeyCode::Up,
-        "Down" => KeyCode::Down,
-        "Left" => KeyCode::Left,
-        "Right" => KeyCode::Right,
-        "Home" => KeyCode::Home,
-        "End" => KeyCode::End,
-        "PageUp" => KeyCode::PageUp,
-        "PageDown" => KeyCode::PageDown,
-        _ => return None,
-    })
+/// The keys of a word, where `line` is the text of the open line, if any.
+fn codes(word: &str, line: Option<&str>) -> Result<Vec<KeyCode>, BadKey> {
+    if let Some((_, code)) = KEYS.iter().find(|(name, _)| *name == word) {
+        return Ok(vec![*code]);
+    }
+    if line.is_none() && is_misspelt(word) {
+        let nearest = nearest(word, KEYS.iter().map(|(name, _)| *name)).unwrap_or_default();
+        return Err(BadKey { word: word.to_owned(), nearest: nearest.to_owned() });
+    }
+    let blank = line.is_some_and(|line| !line.is_empty()).then_some(' ');
+    Ok(blank.into_iter().chain(word.chars()).map(KeyCode::Char).collect())
 }
 
 #[cfg(test)]
@@ -112,18 +125,40 @@ mod tests {
         }
     }
 
+    /// The screen after these keys.
+    fn after(keys: &str) -> Result<String, String> {
+        let mut scope = Scope::new(NodeInfo::default(), magscope_scope::Options::default());
+        let picture: Picture = "80x24".parse().expect("a size");
+        let text = picture.text(&mut scope, Options::default(), keys, &mut |_| Ok(()));
+        text.map_err(|error| error.to_string())
+    }
+
     #[test]
     fn a_line_has_its_blanks() {
-        let typed = |keys: &str| -> String {
-            let char = |code| match code {
-                KeyCode::Char(c) => c,
-                KeyCode::Enter => '⏎',
-                _ => '?',
-            };
-            codes(keys).into_iter().map(char).collect()
-        };
-        assert_eq!(typed("/port 443 Enter m z"), "/port 443⏎mz");
-        assert_eq!(typed("- : save x Enter"), "-: save x⏎");
+        for keys in ["/port 443", "/ port 443", "m / port 443"] {
+            let text = after(keys).expect("keys");
+            assert!(text.contains("port 443"), "{keys}: {text}");
+        }
+        let text = after(": save x").expect("keys");
+        assert!(text.contains("save x"), "{text}");
+    }
+
+    #[test]
+    fn a_misspelt_key_is_refused_and_the_words_of_a_line_are_not() {
+        for (keys, nearest) in [
+            ("PageDwn", "PageDown"),
+            ("m Entr", "Enter"),
+            ("/port 443 Enter Lft", "Left"),
+            ("3Down", "Down"),
+            ("-Enter", "Enter"),
+            ("+PageDwn", "PageDown"),
+        ] {
+            let why = after(keys).expect_err(keys);
+            assert!(why.contains(&format!("the nearest is `{nearest}`")), "{keys}: {why}");
+        }
+        for keys in ["---", "3 Down Down", "/lost Enter m", "/ lost Enter m", ": PageDwn"] {
+            assert!(after(keys).is_ok(), "{keys}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::keyboard::{Keyboard, Presence};
 use crate::pace::Pace;
 use crate::shot::Format;
 use crate::signals::Signals;
-use crate::terminal::Screen;
+use crate::terminal::{Screen, Stop};
 use crossterm::event;
 use magscope_core::source::{Progress, SourceError};
 use magscope_scope::Scope;
@@ -61,7 +61,9 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result
             return Ok(Exit::Signal);
         }
         if signals.stop() {
-            suspend(&mut screen, &signals, &mut pace)?;
+            // In raw mode not by the key.
+            suspend(&mut screen, &mut front, &signals, Stop::Process)?;
+            pace.ask();
         } else if signals.resumed() {
             screen.retake()?;
             pace.ask();
@@ -91,7 +93,10 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result
             let event = event::read().map_err(TuiError::at("read from"))?;
             let (changed, request) = front.event(&event, scope, screen.area());
             match request {
-                Some(HostRequest::Suspend) => suspend(&mut screen, &signals, &mut pace)?,
+                Some(HostRequest::Suspend) => {
+                    suspend(&mut screen, &mut front, &signals, Stop::Job)?;
+                    pace.ask();
+                }
                 Some(HostRequest::Redraw) => screen.forget()?,
                 Some(HostRequest::Mouse) => screen.set_mouse(front.mouse())?,
                 Some(HostRequest::Copy) => copy(&mut front, scope, &mut screen)?,
@@ -117,11 +122,14 @@ pub fn run<S: Pump>(pump: &mut S, scope: &mut Scope, options: Options) -> Result
     }
 }
 
-fn suspend(screen: &mut Screen, signals: &Signals, pace: &mut Pace) -> Result<(), TuiError> {
-    screen.suspend()?;
-    // The resume signal of this stop is handled.
-    signals.resumed();
-    pace.ask();
+fn suspend(screen: &mut Screen, front: &mut Front, signals: &Signals, stop: Stop) -> Result<(), TuiError> {
+    if screen.suspend(stop)? {
+        // The stop signal of the job and the resume signal of this stop are handled.
+        signals.stop();
+        signals.resumed();
+    } else {
+        front.notice("there is no shell to return to".to_owned());
+    }
     Ok(())
 }
 

@@ -16,6 +16,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use std::cell::Cell;
+use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 use std::panic;
 use std::rc::Rc;
@@ -107,13 +108,16 @@ impl Screen {
         clear().map_err(TuiError::at("cleared"))
     }
 
-    /// Restores the terminal, stops the process as Ctrl-Z does, and initialises the terminal again after the
-    /// resume.
-    pub fn suspend(&mut self) -> Result<(), TuiError> {
+    /// Restores the terminal, stops, and initialises the terminal again after the resume. False if no shell would
+    /// resume it: nothing happened then.
+    ///
+    /// The signal of the stop of a job arrives here too: a caller that catches SIGTSTP discards it afterwards.
+    pub fn suspend(&mut self, stop: Stop) -> Result<bool, TuiError> {
+        let Some(job) = Job::current().filter(|job| job.has_shell()) else { return Ok(false) };
         leave().map_err(TuiError::at("given back"))?;
-        // Stops here until SIGCONT. On failure the program continues.
-        let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
-        self.retake()
+        job.stop(stop);
+        self.retake()?;
+        Ok(true)
     }
 
     /// Initialises the terminal again after use by another program.
@@ -149,6 +153,60 @@ fn enter(mouse: bool) -> io::Result<()> {
 fn leave() -> io::Result<()> {
     let shown = execute!(io::stdout(), EndSynchronizedUpdate, DisableMouseCapture, LeaveAlternateScreen, Show);
     disable_raw_mode().and(shown)
+}
+
+/// The processes that a stop is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Those of the foreground job, as of Ctrl-Z. A `make`, a `sh -c` or a `timeout` that waits for this process would
+    /// otherwise go on, and the shell would not take the terminal back.
+    Job,
+    /// This one alone, as of a SIGTSTP that another process sent: it chose whom to stop.
+    Process,
+}
+
+/// Ids of the process groups of this process's terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Job {
+    /// The process group of this process.
+    group: i32,
+    session: i32,
+    /// The foreground process group of the terminal.
+    foreground: i32,
+}
+
+impl Job {
+    /// From /proc, as ids of another process namespace are 0, which is no id for rustix. `None` if unreadable.
+    fn current() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/self/stat").ok()?)
+    }
+
+    /// Parses a line of `proc_pid_stat(5)`.
+    fn parse(stat: &str) -> Option<Self> {
+        // The name of the program, in brackets, may have blanks and brackets itself.
+        let (_, fields) = stat.rsplit_once(')')?;
+        // Behind the state and the parent: process group, session, terminal, foreground process group.
+        let ids = fields.split_ascii_whitespace().skip(2).take(4);
+        let ids: Vec<i32> = ids.map(|id| id.parse::<i32>().ok()).collect::<Option<_>>()?;
+        let &[group, session, _, foreground] = ids.as_slice() else { return None };
+        Some(Job { group, session, foreground })
+    }
+
+    /// True if a shell with job control started it, in a process group of its own. Without one (`ssh -t`, `docker run
+    /// -it`, `xterm -e`) nothing would resume a stopped process: the kernel ignores SIGTSTP there, and not SIGSTOP.
+    const fn has_shell(self) -> bool {
+        self.group != self.session
+    }
+
+    /// Stops until SIGCONT.
+    fn stop(self, stop: Stop) {
+        if stop == Stop::Job && self.group == self.foreground {
+            // On failure only this process stops.
+            let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
+        }
+        // The program catches SIGTSTP, so it stops itself. On failure it continues.
+        let _ = signal_hook::low_level::emulate_default_handler(signal_hook::consts::SIGTSTP);
+    }
 }
 
 /// A panic message would be invisible on the alternate screen.

@@ -103,7 +103,7 @@ fn is_perhaps_since_a_change(outcome: &Outcome) {
     assert_eq!(dropped.len(), 9, "every seventh of 60");
     for (n, journey) in dropped.into_iter().enumerate() {
         let by = journey["dropped_by"].as_str().unwrap_or_default();
-        let is_certain = by.starts_with("netfilter table `inet row`, chain `arrivals` at input, rule ");
+        let is_certain = by.starts_with("netfilter table `inet row`, chain `arrivals` at input, rule handle ");
         let is_perhaps = by.starts_with("perhaps netfilter table `inet row`")
             && by.ends_with("; rules have changed since the capture began");
         // A drop shortly before the change may be in doubt too.
@@ -268,7 +268,7 @@ rows! {
                 lossy.then_some(()).ok_or("nft with numgen is not there")
             },
             |outcome| {
-                let chain = "netfilter table `inet row`, chain `arrivals` at input, rule ";
+                let chain = "netfilter table `inet row`, chain `arrivals` at input, rule handle ";
                 is_by(outcome, "netfilter_drop", [chain, ""]);
                 Ok(())
             },

@@ -12,7 +12,7 @@ from notes import *
 BYTES = 60_000
 CHUNK = 1_500
 SO_ZEROCOPY, MSG_ZEROCOPY = 60, 0x4000000
-TCP_CORK = 3
+TCP_CORK, TCP_FASTOPEN_CONNECT = 3, 30
 TCP_INFO, TCP_CLOSE, SND_WND = 11, 7, 228
 
 
@@ -263,15 +263,21 @@ def reads_fast_opened(address, _, place):
         simply(sock, reads_of(sock), place)
 
 
-def opens_fast(address, peer, place):
-    """The first connection fetches the cookie, the others have bytes in their SYN."""
+def opens_fast(address, peer, place, call):
+    """The first connection fetches the cookie, the others have bytes in their SYN: those of a call that also connects,
+    or those of the first call after `connect`, which leaves the SYN to it."""
     announce("ready")
     for number in range(3):
         sock = socket.socket(family(address))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((address, CLIENT_PORT + number))
         notes = Notes("send", talk("tcp", (address, CLIENT_PORT + number), (peer, SERVER_PORT)))
-        notes.call(lambda: sock.sendto(numbered(0, 900), socket.MSG_FASTOPEN, (peer, SERVER_PORT)))
+        if call == "at_connect":
+            notes.call(lambda: sock.sendto(numbered(0, 900), socket.MSG_FASTOPEN, (peer, SERVER_PORT)))
+        else:
+            sock.setsockopt(socket.IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1)
+            sock.connect((peer, SERVER_PORT))
+            notes.call(lambda: sock.send(numbered(0, 900)))
         plainly(sock, notes, place, 9_000)
         info = sock.getsockopt(socket.IPPROTO_TCP, TCP_INFO, 256)
         if number and not info[5] & 32:  # TCPI_OPT_SYN_DATA: the SYN's bytes were acknowledged

@@ -88,7 +88,16 @@ rows! {
         Scene::of("streams.py", &["reads_one_after_the_other"], &["sends_one_after_the_other"]);
     a_syn_has_bytes:
         "TCP Fast Open", Seen::Complete,
-        Scene { prepare: FAST_OPEN, ..Scene::of("streams.py", &["reads_fast_opened"], &["opens_fast"]) };
+        Scene {
+            prepare: FAST_OPEN,
+            ..Scene::of("streams.py", &["reads_fast_opened"], &["opens_fast", "at_connect"])
+        };
+    the_first_send_sends_the_syn:
+        "TCP Fast Open after `connect` (`TCP_FASTOPEN_CONNECT`)", Seen::Complete,
+        Scene {
+            prepare: FAST_OPEN,
+            ..Scene::of("streams.py", &["reads_fast_opened"], &["opens_fast", "at_send"])
+        };
     both_sides_connect:
         "TCP: simultaneous open", Seen::Complete,
         Scene {

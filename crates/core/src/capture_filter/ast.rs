@@ -1,8 +1,8 @@
 //! The syntax tree of a capture filter, and its text form.
 
-use super::parse::PROTOCOLS;
 use crate::condition::{self, write_name};
 use crate::filter::Prefix;
+use crate::flow::Proto;
 use crate::hop::{Direction, Hop};
 use std::fmt;
 
@@ -164,8 +164,8 @@ impl fmt::Display for Test {
         write!(f, "{} ", self.field)?;
         match (&self.value, self.field) {
             (Value::Range(from, _), Field::Proto) => {
-                match PROTOCOLS.iter().find(|(_, proto)| u64::from(*proto) == *from) {
-                    Some((name, _)) => write!(f, "= {name}"),
+                match u8::try_from(*from).ok().and_then(|number| Proto(number).name()) {
+                    Some(name) => write!(f, "= {name}"),
                     None => write!(f, "= {from}"),
                 }
             }

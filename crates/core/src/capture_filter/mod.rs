@@ -101,9 +101,35 @@ impl CaptureFilter {
             .collect()
     }
 
+    /// The hops that the filter asks for, without those that it excludes.
+    pub fn asked_hops(&self) -> HopSet {
+        let mut asked = HopSet::EMPTY;
+        collect_hops(&self.root, true, &mut asked);
+        asked
+    }
+
     /// True if the filter uses fields that hops below the socket layer have only from stored sockets.
     pub fn needs_memory(&self) -> bool {
         self.fields().into_iter().any(Field::is_of_process)
+    }
+}
+
+/// Adds the hops of comparisons that are not negated, if `is_asked`, else those of negated ones.
+fn collect_hops(expr: &Expr, is_asked: bool, hops: &mut HopSet) {
+    match expr {
+        Expr::All(list) | Expr::Any(list) => {
+            for expr in list {
+                collect_hops(expr, is_asked, hops);
+            }
+        }
+        Expr::Not(inner) => collect_hops(inner, !is_asked, hops),
+        Expr::Test(test) => {
+            if let Value::Hop(hop) = test.value
+                && is_asked
+            {
+                hops.insert(hop);
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::ast::{Expr, Field, Test, Value, direction};
 use crate::condition::{self, FilterError, Kind, Language, Op, Parser, Problem};
 use crate::filter::Prefix;
+use crate::flow::Proto;
 use crate::hop::{Direction, Hop};
 use crate::words::{nearest, shown};
 
@@ -11,8 +12,6 @@ pub fn parse(text: &str) -> Result<Expr, FilterError> {
     condition::parse(text, "a comparison, as in `port = 443`", test)
 }
 
-/// Protocols by name.
-pub(super) const PROTOCOLS: [(&str, u8); 4] = [("tcp", 6), ("udp", 17), ("icmp", 1), ("icmp6", 58)];
 /// Alternative names of words.
 const ALIASES: [(&str, Field); 4] =
     [("pid", Field::Tgid), ("user", Field::Uid), ("dev", Field::Iface), ("interface", Field::Iface)];
@@ -59,13 +58,9 @@ fn test(parser: &mut Parser<'_>) -> Result<Expr, FilterError> {
 /// Words that are a complete comparison.
 fn alone(word: &str) -> Option<Test> {
     Some(match word {
-        "tcp" | "udp" | "icmp" | "icmp6" => {
-            let (_, proto) = PROTOCOLS.iter().find(|(name, _)| *name == word)?;
-            Test { field: Field::Proto, value: number(*proto) }
-        }
         "tx" => Test { field: Field::Dir, value: Value::Dir(Direction::Tx) },
         "rx" => Test { field: Field::Dir, value: Value::Dir(Direction::Rx) },
-        _ => return None,
+        name => Test { field: Field::Proto, value: number(Proto::of_name(name)?.0) },
     })
 }
 
@@ -116,12 +111,9 @@ fn value(field: Field, op: Op, position: usize, word: &str) -> Result<Value, Fil
             let dir = all.into_iter().find(|dir| direction(*dir).eq_ignore_ascii_case(word));
             Value::Dir(dir.ok_or_else(|| unknown("direction", &mut all.into_iter().map(direction)))?)
         }
-        Field::Proto => match PROTOCOLS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
-            Some((_, proto)) => number(*proto),
-            None => match word.parse::<u8>() {
-                Ok(proto) => number(proto),
-                Err(_) => return Err(unknown("protocol", &mut PROTOCOLS.iter().map(|(name, _)| *name))),
-            },
+        Field::Proto => match Proto::of_word(word) {
+            Some(proto) => number(proto.0),
+            None => return Err(unknown("protocol", &mut Proto::NAMED.iter().map(|(name, _)| *name))),
         },
         Field::Host | Field::Src | Field::Dst => Value::Prefix(Prefix::parse(word).ok_or_else(wrong)?),
         _ if word.is_empty() => return Err(wrong()),

@@ -68,7 +68,7 @@ impl Op {
 }
 
 /// True if a word may contain this character. All characters outside signs are valid, so that addresses and
-/// process names need no quotes.
+/// process names need no quotes. A word does not begin with `~`, which other languages use for patterns.
 pub fn is_word(c: char) -> bool {
     !c.is_whitespace() && !c.is_control() && !"()<>=!,\"'&|\\".contains(c)
 }
@@ -97,6 +97,10 @@ pub fn tokens(text: &str) -> Result<Vec<Token>, FilterError> {
             '&' if follows(&mut chars, '&') => Kind::Word("and".to_owned()),
             '|' if follows(&mut chars, '|') => Kind::Word("or".to_owned()),
             '"' | '\'' => Kind::Quoted(quoted(&mut chars, c, position)?),
+            '~' => {
+                let expected = "`=` or `!=`, because names are compared as a whole";
+                return Err(FilterError::expected(position, expected, "`~`"));
+            }
             _ if is_word(c) => {
                 let mut word = String::from(c);
                 while let Some((_, c)) = chars.next_if(|(_, c)| is_word(*c)) {
@@ -156,7 +160,7 @@ impl fmt::Display for Kind {
 
 /// A name as a word if it is one, otherwise in quotes.
 pub fn write_name(f: &mut impl fmt::Write, name: &str) -> fmt::Result {
-    if !name.is_empty() && name.chars().all(is_word) {
+    if !name.is_empty() && !name.starts_with('~') && name.chars().all(is_word) {
         return f.write_str(name);
     }
     f.write_char('"')?;

@@ -1,7 +1,7 @@
 //! Parser of conditions: recursive descent, up to a depth of [`MAX_DEPTH`].
 
 use super::lex::{Kind, Token, tokens};
-use super::words::canonical;
+use super::words::{canonical, explained};
 use super::{Expr, FilterError, MAX_DEPTH, Problem};
 
 /// Parses one comparison at the parser's position.
@@ -11,7 +11,7 @@ type Reads<T> = fn(&mut Parser<'_>) -> Result<Expr<T>, FilterError>;
 pub fn parse<T>(text: &str, comparison: &'static str, test: Reads<T>) -> Result<Expr<T>, FilterError> {
     let tokens = canonical(tokens(text)?);
     let mut parser = Parser { tokens: &tokens, comparison };
-    let expr = parser.any(test, 0)?;
+    let expr = parser.any(test, 0).map_err(|error| explained(error, &tokens, comparison))?;
     match parser.next() {
         (_, Kind::End) => Ok(expr),
         (position, other) => Err(FilterError::expected(position, "`and`, `or` or the end", other.to_string())),

@@ -131,3 +131,19 @@ pub struct FilterChain {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub others: bool,
 }
+
+impl FilterChain {
+    /// The hop that every packet passes after `behind` and before this chain; `None` if there is none. Frames of a bridge
+    /// pass no hop of IP.
+    pub(super) fn hop_before(&self, behind: Hop) -> Option<Hop> {
+        use FilterHook::{Egress, Forward, Input, Postrouting, Prerouting};
+        match self.hook {
+            _ if self.family == FilterFamily::Bridge => None,
+            Prerouting | Input | Forward | Postrouting if matches!(behind, Hop::NapiPoll | Hop::DevRecv) => {
+                Some(Hop::IpPre)
+            }
+            Egress if behind < Hop::IpPost => Some(Hop::IpPost),
+            _ => None,
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! Candidates by place and reason, and their words.
 
 use super::*;
-use crate::node::{CgroupName, InterfaceName};
+use crate::node::{Backend, CgroupName, Coverage, InterfaceName};
 
 const NS: u32 = 77;
 
@@ -187,7 +187,7 @@ fn chains_lie_behind_the_last_hop() {
     let info = NodeInfo { chains, ..info() };
     let by = |behind| DropPlace { behind, ..at("netfilter_drop", 2) }.dropped_by(&info);
     let (input, output) = (
-        "netfilter table `inet filter`, chain `input` at input, rule 5",
+        "netfilter table `inet filter`, chain `input` at input, rule handle 5",
         "netfilter table `inet filter`, chain `output` at output, rule unknown",
     );
     let post = "netfilter table `inet filter`, chain `postrouting` at postrouting, its policy";
@@ -205,11 +205,63 @@ fn chains_lie_behind_the_last_hop() {
     assert_eq!((other.dropped_by(&elsewhere), at("xdp", 2).deciders(&elsewhere).len()), (None, 1));
 }
 
+/// Hops that are served when the capture begins, and its settings.
+fn with_hops(info: NodeInfo, hops: &[Hop], setting: &str) -> NodeInfo {
+    let mut coverage = Coverage::full(Backend::Netfilter);
+    coverage.hops.retain(|row| hops.contains(&row.hop));
+    NodeInfo { coverage, settings: vec![setting.to_owned()], ..info }
+}
+
+#[test]
+fn a_chain_behind_a_hop_that_was_on_and_not_passed_is_ruled_out() {
+    use FilterFamily::{Bridge, Inet, Netdev};
+    use FilterHook::{Egress, Ingress, Input, Output, Prerouting};
+    let chains = vec![chain(Netdev, Ingress, 3), chain(Inet, Prerouting, 4), chain(Inet, Input, 5)];
+    let info = NodeInfo { chains, lists_deciders: true, ..info() };
+    let by = |behind, info: &NodeInfo| {
+        DropPlace { behind, ..at("netfilter_drop", 2) }.dropped_by(info).expect("candidates")
+    };
+    let all = by(Hop::DevRecv, &info);
+    assert!(all.starts_with("one of 3: "), "{all}");
+    let on = |setting| with_hops(info.clone(), &[Hop::DevRecv, Hop::IpPre], setting);
+    let ingress = "perhaps netfilter table `netdev filter`, chain `ingress` at ingress, rule handle 3";
+    for setting in ["snap 64 dev.recv", "filter port = 443 and proto = tcp", "sample flows 1/4"] {
+        assert_eq!(by(Hop::DevRecv, &on(setting)), ingress, "{setting}");
+    }
+    for setting in ["filter hop = dev.recv", "sample 1/10 ip.pre", "pcap tcp"] {
+        assert_eq!(by(Hop::DevRecv, &on(setting)), all, "{setting}");
+    }
+    assert!(by(Hop::IpPre, &on("")).starts_with("one of 2: "), "it was passed");
+    // Only the record of the hop can be missing.
+    let one = NodeInfo { chains: vec![chain(Inet, Input, 5)], ..on("") };
+    assert_eq!(by(Hop::DevRecv, &one), "netfilter table `inet filter`, chain `input` at input, rule handle 5");
+    // Frames of a bridge pass no hop of IP.
+    let bridge = NodeInfo { chains: vec![chain(Netdev, Ingress, 3), chain(Bridge, Input, 6)], ..on("") };
+    assert!(by(Hop::DevRecv, &bridge).starts_with("one of 2: "));
+    // With `br_netfilter` they pass the chains of IP as well.
+    let mut bridged = on("");
+    bridged.interfaces[0].kind = "bridge".to_owned();
+    assert_eq!(by(Hop::DevRecv, &bridged), all);
+    bridged.interfaces[0].netns = NS + 1;
+    assert_eq!(by(Hop::DevRecv, &bridged), ingress, "a bridge of another namespace");
+    bridged.interfaces.clear();
+    assert_eq!(by(Hop::DevRecv, &bridged), all, "no interface is listed");
+    let chains = vec![chain(Inet, Output, 7), chain(Netdev, Egress, 8)];
+    let sent = with_hops(NodeInfo { chains, ..info }, &[Hop::IpOut, Hop::IpPost], "");
+    let output = "perhaps netfilter table `inet filter`, chain `output` at output, rule handle 7";
+    assert_eq!(by(Hop::IpOut, &sent), output);
+    let egress = "netfilter table `netdev filter`, chain `egress` at egress, rule handle 8";
+    assert_eq!(by(Hop::IpPost, &sent), egress);
+}
+
 #[test]
 fn a_rule_of_another_chain_is_named_with_it() {
     let rule = Some(DropRule { chain: "blocked".to_owned(), handle: 9 });
     let chains = vec![FilterChain { rule, ..chain(FilterFamily::Ip, FilterHook::Input, 0) }];
     let info = NodeInfo { chains, ..NodeInfo::default() };
     let by = at("netfilter_drop", 2).dropped_by(&info).expect("one");
-    assert!(by.ends_with("table `ip filter`, chain `input` at input, rule 9 of chain `blocked`"), "{by}");
+    assert!(
+        by.ends_with("table `ip filter`, chain `input` at input, rule handle 9 of chain `blocked`"),
+        "{by}"
+    );
 }

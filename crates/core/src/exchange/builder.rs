@@ -7,7 +7,7 @@ use super::best::BestGrades;
 use super::connection::{Connection, End, Slot, Surroundings};
 use super::exchange::Exchange;
 use super::grade::Grade;
-use super::group::Closing;
+use super::group::{Closing, REPEATED_NS};
 use super::late::{Closed, Late};
 use super::losses::Losses;
 use super::nested::Processes;
@@ -37,13 +37,12 @@ pub const LAG_NS: u64 = 5_000_000_000;
 const LAST_NS: u64 = u64::MAX / 2;
 /// Delay of a closed exchange: if its connection turns out not to take turns meanwhile, it was none either.
 pub const JUDGE_NS: u64 = 2_000_000_000;
-/// UDP: a response without further datagrams for this long is complete, nanoseconds. TCP may go on after any silence.
+/// UDP: a response without further datagrams for this long is complete, and a question to DNS or NTP unanswered,
+/// nanoseconds. TCP may go on after any silence.
 pub const IDLE_NS: u64 = 30_000_000_000;
 /// The same for datagrams that look as if one before them was not answered: the answer may have been lost, and a lost
 /// datagram is given up ten seconds after it was sent.
 const JUDGE_LOST_NS: u64 = 11_000_000_000;
-/// Time between two datagrams of a request from which on the second may be a repetition, nanoseconds.
-const REPEATED_NS: u64 = 10_000_000;
 /// Waiting time for bytes that an ended socket had accepted and nobody has read, nanoseconds. The correlator closes their
 /// journeys meanwhile.
 pub const UNREAD_NS: u64 = 11_000_000_000;
@@ -308,6 +307,9 @@ impl ExchangeBuilder {
         };
         for ((end, is_first), opening) in ends.into_iter().zip([true, false]).zip(openings) {
             let (Some(end), Some(opening)) = (end, opening) else { continue };
+            if let Some(info) = context.info(end.node) {
+                self.losses.begin(end.node, info);
+            }
             let connection = self.connection_mut(slot)?;
             let index = connection.index_of(end, is_first)?;
             connection.begin(index, &opening);
@@ -416,6 +418,7 @@ impl ExchangeBuilder {
             heads: &self.heads,
             threads: &self.threads,
             losses: &self.losses,
+            newest_ns: &self.newest_ns,
         };
         run(&mut around);
         for exchange in closed.drain(..) {

@@ -6,10 +6,10 @@
 //! a response decides.
 
 use super::arrivals::Arrivals;
-use super::end::{ExchangeEnd, RequesterBy, View, asks_by_port};
+use super::end::{ANSWERED_PORTS, ExchangeEnd, RequesterBy, View, asks_by_port};
 use super::exchange::Exchange;
 use super::grade::{BrokenBy, Grade};
-use super::group::{Closing, Group};
+use super::group::{Closing, Group, UNANSWERED_NS};
 use super::losses::Losses;
 use super::openings::Opening;
 use super::piece::{Part, Piece};
@@ -139,6 +139,8 @@ pub(super) struct Surroundings<'a> {
     pub heads: &'a Heads,
     pub threads: &'a Threads,
     pub losses: &'a Losses,
+    /// The instant up to which each recording is observed.
+    pub newest_ns: &'a [u64],
 }
 
 impl Surroundings<'_> {
@@ -312,14 +314,15 @@ impl Connection {
             let sender = if asks { self.requester } else { 1 - self.requester };
             let Some((mut piece, is_gap)) = self.arrivals[sender].pop() else { return };
             if is_gap {
-                piece.part.broken = piece.part.broken.or(Some(BrokenBy::UnseenBytes));
+                piece.break_by(BrokenBy::UnseenBytes);
                 self.note_gap(asks);
             }
             let seen = |end: Option<End>, moment: bool| end.is_none() || moment;
-            if !seen(self.ends[sender], piece.part.sent.is_some())
-                || !seen(self.ends[1 - sender], piece.part.read.is_some())
-            {
-                piece.part.broken = piece.part.broken.or(Some(BrokenBy::UnseenEnd));
+            // The reader's end has bytes that wait in its socket.
+            let is_received = piece.part.read.is_some() || piece.is_unread();
+            let is_sent = piece.part.sent.is_some();
+            if !seen(self.ends[sender], is_sent) || !seen(self.ends[1 - sender], is_received) {
+                piece.break_by(BrokenBy::UnseenEnd);
             }
             if asks {
                 self.request(piece, view, around);
@@ -413,8 +416,9 @@ impl Connection {
 
     /// Closes the exchanges that are over although no request follows.
     pub fn close_idle(&mut self, around: &mut Surroundings<'_>) {
-        if self.pending.is_none() && self.group.as_ref().is_some_and(|group| !group.response.is_empty()) {
-            self.close(Closing::Idle, around);
+        let is_over = |group: &Group| !group.response.is_empty() || self.must_answer();
+        if self.pending.as_ref().or(self.group.as_ref()).is_some_and(is_over) {
+            self.close_all(Closing::Idle, around);
         }
     }
 
@@ -437,12 +441,16 @@ impl Connection {
         }
         let is_first = self.shown.exchanges == 0;
         let before = self.shown.exchanges;
-        let mut broken = group.broken_at(closing, self.proto == Proto::TCP);
+        let is_silent = self.is_silent(&group, closing, around);
+        let mut broken = group.broken_at(closing, self.proto == Proto::TCP).filter(|_| !is_silent);
         if is_first && self.is_midway {
             broken = broken.or(Some(BrokenBy::Midway));
         }
         if let Some((from_ns, to_ns)) = group.moved_ns(closing, self.since_ns()) {
             broken = broken.or_else(|| self.missed_by(around.losses, from_ns, to_ns));
+        }
+        if group.response.is_empty() && self.may_hide_answers(around.losses) {
+            broken = broken.or(Some(BrokenBy::UnseenBytes));
         }
         // What was left out shows nothing: a response seems to come by itself.
         let is_seen = broken.is_none_or(|because| !because.is_of_unseen());
@@ -450,7 +458,7 @@ impl Connection {
         if self.requester_by == RequesterBy::Unknown {
             broken = broken.or(Some(BrokenBy::UnknownRequester));
         }
-        let one_sided = self.one_sided_grade(&group, closing, around.losses).filter(|_| is_first);
+        let one_sided = self.one_sided_grade(&group, closing, around.losses).filter(|_| is_first && !is_silent);
         broken = broken.filter(|_| one_sided.is_none());
         let responder_port = self.addrs[1 - self.requester].map(|addr| addr.port());
         let grade = match own.max(self.shown.best()) {
@@ -483,11 +491,52 @@ impl Connection {
         around.closed.push(Exchange { pause_ns, ..exchange });
     }
 
+    /// True if no byte came back to a whole request for long enough, and none was missed, although the connection has not
+    /// ended. A stream's request must wait in the responder's socket, because some answers take long; more than one piece
+    /// without any answer may be one-way. A datagram may be one-way too, unless its protocol answers each.
+    fn is_silent(&self, group: &Group, closing: Closing, around: &Surroundings<'_>) -> bool {
+        let is_whole = group.response.is_empty() && group.broken.is_none();
+        let Some(from_ns) = group.first_ns().filter(|_| is_whole) else { return false };
+        let until_ns = match closing {
+            Closing::Idle => u64::MAX,
+            Closing::End(ns) => self.observed_ns(ns, around.newest_ns),
+            _ => return false,
+        };
+        let (is_one, is_first) = (group.request.transfer.journeys == 1, self.shown.exchanges == 0);
+        let is_due = if self.proto == Proto::UDP {
+            self.must_answer()
+        } else {
+            group.unread.is_some() && (is_one || !is_first)
+        };
+        is_due
+            && !self.may_hide_answers(around.losses)
+            && from_ns.saturating_add(UNANSWERED_NS) <= until_ns
+            && self.missed_by(around.losses, from_ns, u64::MAX).is_none()
+    }
+
+    /// The instant up to which the recordings of both ends are observed, at most the end of the capture.
+    fn observed_ns(&self, end_ns: u64, newest_ns: &[u64]) -> u64 {
+        let newest = |end: &End| newest_ns.get(usize::from(end.node)).copied();
+        self.ends.iter().flatten().filter_map(newest).fold(end_ns, u64::min)
+    }
+
+    /// True for a protocol of UDP that answers each request, by the responder's port.
+    fn must_answer(&self) -> bool {
+        let port = self.addrs[1 - self.requester].map(|addr| addr.port());
+        self.proto == Proto::UDP && port.is_some_and(|port| ANSWERED_PORTS.contains(&port))
+    }
+
     /// The grade of a connection without a byte in return; `None` if one may have been missed.
     fn one_sided_grade(&self, group: &Group, closing: Closing, losses: &Losses) -> Option<Grade> {
         let from_ns = group.first_ns()?;
         let grade = group.one_sided_grade(closing, self.proto)?;
-        self.missed_by(losses, from_ns, u64::MAX).is_none().then_some(grade)
+        let is_all = self.missed_by(losses, from_ns, u64::MAX).is_none() && !self.may_hide_answers(losses);
+        is_all.then_some(grade)
+    }
+
+    /// True if a recording of one of its ends began with settings that may leave out all answers.
+    fn may_hide_answers(&self, losses: &Losses) -> bool {
+        self.ends.iter().flatten().any(|end| losses.hides_a_direction(end.node))
     }
 
     /// Why bytes between two instants may have no event at one of its ends; `None` if all have theirs.

@@ -84,6 +84,9 @@ impl RequesterBy {
     }
 }
 
+/// Ports of UDP whose protocols answer each request: DNS and NTP. Nobody may answer to others, as those of logs.
+pub(super) const ANSWERED_PORTS: [u16; 2] = [53, 123];
+
 /// The kind of a port, by how likely a socket that sends the first request has it.
 const fn kind_of_port(port: u16) -> u8 {
     match port {

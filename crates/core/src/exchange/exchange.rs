@@ -61,6 +61,11 @@ pub struct Transfer {
     pub first_read_ns: Option<u64>,
     /// Instant of the read of the last byte.
     pub last_read_ns: Option<u64>,
+    /// UDP, a request: datagrams sent at least 10 ms after the one before, which had been read by then. The requester
+    /// asked again.
+    pub repeats: u32,
+    /// Time until these, each from the send of the datagram before it, nanoseconds.
+    pub repeated_ns: u64,
     /// Error bound of a time from send to read; `None` for unrelated clocks.
     pub half_width_ns: Option<u64>,
     /// Number of the first journey.
@@ -87,10 +92,11 @@ impl Transfer {
         self.last_rungs.time_ns(to)?.checked_sub(self.last_rungs.time_ns(from)?)
     }
 
-    /// From the first send to the send of the last journey, nanoseconds: the sender's own time, a full window, or
-    /// more requests of the protocol.
+    /// From the first send to the send of the last journey, without the time until the requester asked again,
+    /// nanoseconds: the sender's own time, a full window, or more requests of the protocol.
     pub fn sending_ns(&self) -> Option<u64> {
-        Some(self.last_sent_ns?.saturating_sub(self.first_sent_ns?))
+        let all_ns = self.last_sent_ns?.saturating_sub(self.first_sent_ns?);
+        Some(all_ns.saturating_sub(self.repeated_ns))
     }
 }
 
@@ -156,6 +162,12 @@ impl Exchange {
         Some(self.response.first_sent_ns?.saturating_sub(self.request.last_read_ns?))
     }
 
+    /// True for an unanswered request whose last bytes reached the responder's socket, but were not read there.
+    pub fn is_unread(&self) -> bool {
+        let last = &self.request.last_rungs;
+        self.grade == Grade::Unanswered && last.has(Hop::SockReady) && !last.has(Hop::AppRecv)
+    }
+
     /// Both transfers, nanoseconds. Between two clocks each is an estimate, and may be negative within its bounds. Their
     /// sum is exact, because total and answer are of one clock each, so both are cut to it.
     fn transfers_ns(&self) -> [Option<u64>; 2] {
@@ -194,6 +206,7 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::super::connection::{Connection, End};
+    use super::super::example::turn;
     use super::super::filter::ExchangeFilter;
     use super::super::group::Closing;
     use super::super::losses::Losses;
@@ -204,40 +217,10 @@ mod tests {
     use crate::journey::Journey;
     use crate::stored_context::StoredContext;
 
-    /// A turn of two hosts whose clocks differ by up to 100 ns: sends and reads of request and response.
-    fn turn(asked: [u64; 2], answered: [u64; 2]) -> Exchange {
-        let transfer = |[sent_ns, read_ns]: [u64; 2]| Transfer {
-            bytes: 1,
-            journeys: 1,
-            first_sent_ns: Some(sent_ns),
-            last_sent_ns: Some(sent_ns),
-            first_read_ns: Some(read_ns),
-            last_read_ns: Some(read_ns),
-            half_width_ns: Some(100),
-            ..Transfer::default()
-        };
-        Exchange {
-            id: 1,
-            proto: Proto::TCP,
-            grade: Grade::Turn,
-            broken: None,
-            view: View::Both,
-            requester_by: RequesterBy::Handshake,
-            requester: ExchangeEnd::default(),
-            responder: ExchangeEnd::default(),
-            request: transfer(asked),
-            response: transfer(answered),
-            pause_ns: None,
-            longest_idle_ns: 0,
-            work: None,
-            during: Vec::new(),
-        }
-    }
-
     #[test]
     fn the_parts_are_the_total_whichever_transfer_seems_negative() {
         let parts = |asked, answered| {
-            let turn = turn(asked, answered);
+            let turn = turn(1, asked, answered);
             let parts: Vec<u64> = turn.parts().map(|(_, ns)| ns).collect();
             assert_eq!(Some(parts.iter().sum::<u64>()), turn.total_ns());
             parts
@@ -281,7 +264,7 @@ mod tests {
     #[test]
     fn without_a_latency_no_time_of_a_thread_is_compared() {
         let work = Some(ThreadTime { on_cpu_ns: 9_000_000, ..ThreadTime::default() });
-        let turn = Exchange { work, ..turn([100, 120], [220, 250]) };
+        let turn = Exchange { work, ..turn(1, [100, 120], [220, 250]) };
         let filter = ExchangeFilter::parse("on_cpu > 5ms").expect("a filter");
         let holds =
             |grade| filter.matches(&Exchange { grade, ..turn.clone() }, &StoredContext::new(Vec::new()));

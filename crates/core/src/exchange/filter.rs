@@ -154,7 +154,7 @@ impl ExchangeFilter {
     }
 
     /// True if the filter compares a number that the exchange does not have: one of its ends or a hop is not in the
-    /// capture, or its grade has no times. That comparison is false.
+    /// capture, its grade has no times, or it is the first of its connection and has no pause. That comparison is false.
     pub fn compares_unknown(&self, exchange: &Exchange) -> bool {
         let mut is_unknown = false;
         self.root.tests(&mut |test| {

@@ -21,7 +21,8 @@ pub enum Grade {
     Overlapped,
     /// Both directions interleave, or the responder sends by itself: rates, no latency.
     Streamed,
-    /// No byte came back before the connection ended.
+    /// No byte came back before the connection ended, or for at least a second before the capture did: to a request that
+    /// was not read, or to questions of DNS or NTP.
     Unanswered,
     /// No request: bytes of one direction alone are in the capture, of a connection that did not end in it.
     Unidirectional,
@@ -87,7 +88,7 @@ pub enum BrokenBy {
     Unfinished,
     /// A journey of its bytes did not arrive: the name of the verdict.
     Journey(&'static str),
-    /// Bytes between two journeys were not seen.
+    /// Bytes between two journeys were not seen; or those of the response, because of the settings of the capture.
     UnseenBytes,
     /// Events were lost meanwhile, and bytes at its end may have none.
     EventLoss,

@@ -15,6 +15,13 @@ use crate::journey::ThreadRef;
 /// this long, nanoseconds.
 const SETTLED_NS: u64 = 10_000_000;
 
+/// Time after the begin of a request from which on it counts as unanswered although its connection has not ended,
+/// nanoseconds.
+pub(super) const UNANSWERED_NS: u64 = 1_000_000_000;
+
+/// Time between two datagrams of a request from which on the second may be a repetition, nanoseconds.
+pub(super) const REPEATED_NS: u64 = 10_000_000;
+
 /// The end of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Closing {
@@ -70,6 +77,18 @@ impl Run {
         self.last = Some(piece);
     }
 
+    /// Counts a datagram that was sent long after the one before it, which had been read: the requester asks again.
+    fn note_repeated(&mut self, piece: &Piece) {
+        let Some(before) = &self.last else { return };
+        let times = (before.part.sent, before.part.read, before.half_width_ns);
+        let ((Some(sent), Some(read), Some(width_ns)), Some(again)) = (times, piece.part.sent) else { return };
+        let gap_ns = again.ns.saturating_sub(sent.ns);
+        if gap_ns >= REPEATED_NS && read.ns.saturating_add(width_ns) < again.ns {
+            self.transfer.repeats = self.transfer.repeats.saturating_add(1);
+            self.transfer.repeated_ns = self.transfer.repeated_ns.saturating_add(gap_ns);
+        }
+    }
+
     /// Appends later bytes of the same direction.
     fn append(&mut self, later: Run) {
         if later.is_empty() {
@@ -84,6 +103,8 @@ impl Run {
         all.bytes += more.bytes;
         all.journeys = all.journeys.saturating_add(more.journeys);
         all.retransmits = all.retransmits.saturating_add(more.retransmits);
+        all.repeats = all.repeats.saturating_add(more.repeats);
+        all.repeated_ns = all.repeated_ns.saturating_add(more.repeated_ns);
         all.last_sent_ns = all.last_sent_ns.max(more.last_sent_ns);
         all.first_read_ns = all.first_read_ns.into_iter().chain(more.first_read_ns).min();
         all.last_read_ns = all.last_read_ns.max(more.last_read_ns);
@@ -135,6 +156,8 @@ pub(super) struct Group {
     pub first_response_read_ns: Option<u64>,
     pub longest_idle_ns: u64,
     pub broken: Option<BrokenBy>,
+    /// Bytes of the request waited in the responder's socket and were not read: the verdict on them.
+    pub unread: Option<BrokenBy>,
     pub work: Option<ThreadTime>,
     /// First bytes of the request, if captured.
     pub head: Option<[u8; 2]>,
@@ -154,6 +177,7 @@ impl Group {
             first_response_read_ns: None,
             longest_idle_ns: 0,
             broken: None,
+            unread: None,
             work: None,
             head: None,
         }
@@ -161,7 +185,14 @@ impl Group {
 
     pub fn add_request(&mut self, piece: Box<Piece>, end: u64) {
         self.request_end = end;
-        self.break_by(piece.part.broken);
+        if piece.is_unread() {
+            self.unread = self.unread.or(piece.part.broken);
+        } else {
+            self.break_by(piece.part.broken);
+        }
+        if piece.journey.proto == Proto::UDP {
+            self.request.note_repeated(&piece);
+        }
         self.request.add(piece);
     }
 
@@ -189,6 +220,7 @@ impl Group {
         self.early |= later.early;
         self.longest_idle_ns = self.longest_idle_ns.max(later.longest_idle_ns);
         self.break_by(later.broken);
+        self.unread = self.unread.or(later.unread);
     }
 
     pub fn break_by(&mut self, why: Option<BrokenBy>) {
@@ -256,15 +288,16 @@ impl Group {
 
     /// Why it is broken, according to its end too.
     pub fn broken_at(&self, closing: Closing, is_stream: bool) -> Option<BrokenBy> {
-        if self.broken.is_some() {
-            return self.broken;
+        // Without a byte in return, a request that nobody has read is unanswered when its connection ends.
+        let unread = self.unread.filter(|_| closing != Closing::Closed || !self.response.is_empty());
+        if self.broken.is_some() || unread.is_some() {
+            return self.broken.or(unread);
         }
         let unfinished = match closing {
             Closing::Short => return Some(BrokenBy::UnseenBytes),
             Closing::Next(_) | Closing::Closed => false,
             Closing::Idle => self.response.is_empty(),
             Closing::Evicted => true,
-            // A datagram is whole.
             // A datagram is whole, so with an answer for each nothing more is expected.
             Closing::End(_)
                 if !is_stream && self.response.transfer.journeys >= self.request.transfer.journeys =>

@@ -7,13 +7,18 @@
 //! threads: see `threads.rs`.
 //!
 //! A new filter, or a sampler of flows, hides the rest of an exchange, and its connection may never be seen again.
+//!
+//! Settings that a capture begins with may hide all bytes of one direction. Then no answer was seen, and that proves
+//! nothing.
 
 use super::grade::BrokenBy;
 use crate::batch::{Loss, LossCause};
+use crate::capture_filter::{CaptureFilter, Field};
 use crate::change::Change;
 use crate::governed::Level;
 use crate::hash::Map;
 use crate::hop::{Hop, HopSet};
+use crate::node::NodeInfo;
 use crate::sampled::flows_one_in;
 use std::collections::VecDeque;
 
@@ -53,9 +58,22 @@ impl Intervals {
 pub(super) struct Losses {
     lost: Intervals,
     changed: Intervals,
+    /// Whether each recording began with settings that may hide the bytes of one direction.
+    one_sided: Map<u16, bool>,
 }
 
 impl Losses {
+    /// Takes the settings that a recording began with, once.
+    pub fn begin(&mut self, node: u16, info: &NodeInfo) {
+        let one_sided = || info.settings.iter().any(|setting| hides_a_direction(setting));
+        self.one_sided.entry(node).or_insert_with(one_sided);
+    }
+
+    /// True if a recording began with settings that may hide the bytes of one direction.
+    pub fn hides_a_direction(&self, node: u16) -> bool {
+        self.one_sided.get(&node).copied().unwrap_or(false)
+    }
+
     /// Takes the losses of a recording's batch.
     pub fn take(&mut self, node: u16, losses: &[Loss]) {
         for loss in losses.iter().filter(|loss| loss.cause != LossCause::Refused) {
@@ -78,6 +96,23 @@ impl Losses {
             self.changed.any(node, from_ns, to_ns).then_some(BrokenBy::Changed)
         }
     }
+}
+
+/// True if a setting may leave out the sends and reads of one direction and not those of the other. A sampler of flows,
+/// and a filter of what both directions have, as the socket and its process, leave out both.
+fn hides_a_direction(setting: &str) -> bool {
+    use Field::{Cgroup, Comm, Container, Host, Netns, Pod, Port, Proto, Socket, Tgid, Uid, Unit};
+    let of_both = |field: &Field| {
+        let of_packets = matches!(field, Proto | Host | Port | Netns);
+        of_packets || matches!(field, Socket | Tgid | Comm | Uid | Cgroup | Container | Pod | Unit)
+    };
+    let is_of_both = match setting.split_once(' ') {
+        Some(("filter", filter)) => {
+            CaptureFilter::parse(filter).is_ok_and(|filter| filter.fields().iter().all(of_both))
+        }
+        _ => flows_one_in(setting).is_some(),
+    };
+    !is_of_both && hides_bytes(&Change { from_ns: 0, to_ns: 0, what: setting.to_owned() })
 }
 
 /// True if a change leaves out sends or reads that were recorded before.
@@ -125,6 +160,31 @@ mod tests {
         losses.take(0, &[refused]);
         losses.take(1, &[refused]);
         assert_eq!(losses.cause(1, last + 21, u64::MAX).or(losses.cause(0, 0, u64::MAX)), None);
+    }
+
+    #[test]
+    fn settings_of_the_beginning_that_hide_one_direction_are_found() {
+        let hides = |setting: &str| {
+            let mut losses = Losses::default();
+            losses.begin(3, &NodeInfo { settings: vec![setting.to_owned()], ..NodeInfo::default() });
+            assert!(!losses.hides_a_direction(2), "another recording");
+            assert_eq!(losses.cause(3, 0, u64::MAX), None, "nothing changed");
+            losses.hides_a_direction(3)
+        };
+        for setting in ["filter tx", "filter dport = 53", "pcap udp", "sample 1/10 all", "sample 1/2 app.recv"]
+        {
+            assert!(hides(setting), "{setting}");
+        }
+        for setting in [
+            "filter port = 53",
+            "filter container = web and tcp",
+            "filter off",
+            "sample flows 1/4",
+            "sample 1/10 skb.drop",
+            "snap 64 dev.recv",
+        ] {
+            assert!(!hides(setting), "{setting}");
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod best;
 mod builder;
 mod connection;
 mod end;
+pub mod example;
 #[allow(clippy::module_inception)] // one idea, one file, named after it
 mod exchange;
 mod filter;
@@ -44,6 +45,8 @@ mod nested;
 mod openings;
 mod piece;
 mod reader;
+#[cfg(test)]
+mod silent_tests;
 #[cfg(test)]
 mod tests;
 mod threads;

@@ -245,11 +245,11 @@ impl Processes {
 
 #[cfg(test)]
 mod tests {
-    use super::super::end::{ExchangeEnd, RequesterBy, View};
-    use super::super::exchange::Transfer;
-    use super::super::grade::{BrokenBy, Grade};
+    use super::super::end::ExchangeEnd;
+    use super::super::example::turn;
+    use super::super::grade::BrokenBy;
     use super::*;
-    use crate::flow::{FlowId, Proto};
+    use crate::flow::FlowId;
     use crate::journey::ThreadRef;
 
     const WORKER: ThreadRef = ThreadRef { tgid: 200, tid: 201 };
@@ -257,15 +257,6 @@ mod tests {
 
     /// An exchange of one instant for each of its calls.
     fn exchange(id: u64, (asks, answers): (ThreadRef, ThreadRef), ns: [u64; 4]) -> Exchange {
-        let transfer = |sent_ns: u64, read_ns: u64| Transfer {
-            bytes: 1,
-            journeys: 1,
-            first_sent_ns: Some(sent_ns),
-            last_sent_ns: Some(sent_ns),
-            last_read_ns: Some(read_ns),
-            half_width_ns: Some(0),
-            ..Transfer::default()
-        };
         let end = |flow, thread| ExchangeEnd {
             flow: FlowId(flow),
             reader: Some(thread),
@@ -273,20 +264,9 @@ mod tests {
             ..ExchangeEnd::default()
         };
         Exchange {
-            id,
-            proto: Proto::TCP,
-            grade: Grade::Turn,
-            broken: None,
-            view: View::Both,
-            requester_by: RequesterBy::Handshake,
             requester: end(2 * id, asks),
             responder: end(2 * id + 1, answers),
-            request: transfer(ns[0], ns[1]),
-            response: transfer(ns[2], ns[3]),
-            pause_ns: None,
-            longest_idle_ns: 0,
-            work: None,
-            during: Vec::new(),
+            ..turn(id, [ns[0], ns[1]], [ns[2], ns[3]])
         }
     }
 

@@ -3,7 +3,7 @@
 use super::grade::BrokenBy;
 use crate::flow::Proto;
 use crate::hop::{Direction, Hop};
-use crate::journey::{Journey, Rungs, ThreadRef};
+use crate::journey::{Journey, Rungs, ThreadRef, Verdict};
 
 /// A program's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,25 @@ impl Piece {
             half_width_ns: journey.across.half_width_ns(),
             journey: journey.clone(),
         })
+    }
+
+    /// True if nothing but a read is missing: its bytes reached the reader's socket, and waited there to the end of the
+    /// capture or were discarded with the socket.
+    pub fn is_unread(&self) -> bool {
+        let Journey { verdict, rungs, .. } = &self.journey;
+        let has_waited = matches!(verdict, Verdict::InFlight | Verdict::Discarded { .. });
+        has_waited
+            && rungs.has(Hop::SockReady)
+            && self.part.read.is_none()
+            && self.part.broken == Some(BrokenBy::verdict(*verdict))
+    }
+
+    /// Notes why it breaks its exchange. Of several reasons the first counts, but a missing read is the weakest: a
+    /// request without a read may just be unanswered.
+    pub fn break_by(&mut self, why: BrokenBy) {
+        if self.part.broken.is_none() || self.is_unread() {
+            self.part.broken = Some(why);
+        }
     }
 
     /// Appends a journey of the same calls. Returns false if it is none.

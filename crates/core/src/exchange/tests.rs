@@ -82,6 +82,7 @@ pub(super) fn closed_by(losses: &Losses, process: impl FnOnce(&mut Surroundings<
         heads: &Heads::default(),
         threads: &Threads::default(),
         losses,
+        newest_ns: &[],
     });
     closed
 }

@@ -77,7 +77,7 @@ pub struct Prefix {
 }
 
 /// First words of comparisons.
-pub const FIELDS: [&str; 32] = [
+pub const FIELDS: [&str; 33] = [
     "total",
     "hop",
     "bytes",
@@ -110,6 +110,7 @@ pub const FIELDS: [&str; 32] = [
     "tcp",
     "udp",
     "icmp",
+    "igmp",
 ];
 
 impl Prefix {

@@ -32,7 +32,7 @@
 //! `10.0.0.1:4000-10.0.0.2:80`, one end as `10.0.0.1`, `[fd00::1]:80` or `:443`, or the number of a flow).
 //!
 //! Some words are complete conditions: `lost`, `dropped` and `broken` are verdicts, `resent` or `retransmitted` is
-//! `retransmits > 0`, `tcp`, `udp`, `icmp` and `icmp6` are protocols.
+//! `retransmits > 0`, `tcp`, `udp`, `icmp`, `icmp6` and `igmp` are protocols.
 //!
 //! **Unknown is false.** A comparison with an unseen value is false, with any operator: a journey that never
 //! passed `dev.queue` is neither slower nor faster there than anything. With either end, `=` and `<` hold if

@@ -73,7 +73,7 @@ impl Comparison<'_, '_> {
             "flow" => self.is("flow, as in `flow = 10.0.0.1:4000-10.0.0.2:80`", flow)?,
             "pid" | "tgid" => self.number(Quantity::Pid)?,
             "cpu" => self.number(Quantity::Cpu)?,
-            "tcp" | "udp" | "icmp" | "icmp6" => Test::Is { what: proto(position, &field)?, equal: true },
+            name if Proto::of_name(name).is_some() => Test::Is { what: proto(position, name)?, equal: true },
             "lost" | "dropped" | "broken" => Test::Is { what: verdict(position, &field)?, equal: true },
             "retransmitted" => Test::Number { what: Quantity::Retransmits, op: Op::More, value: 0 },
             _ => return Err(no_field(Language::Journeys, position, word, &FIELDS)),
@@ -255,16 +255,8 @@ fn proto(position: usize, word: &str) -> Result<Property, FilterError> {
 }
 
 pub(crate) fn protocol(position: usize, word: &str) -> Result<Proto, FilterError> {
-    match word.to_ascii_lowercase().as_str() {
-        "tcp" => Ok(Proto::TCP),
-        "udp" => Ok(Proto::UDP),
-        "icmp" => Ok(Proto::ICMP),
-        "icmp6" => Ok(Proto::ICMPV6),
-        number => number
-            .parse()
-            .map(Proto)
-            .map_err(|_| unknown(position, "protocol", word, &["tcp", "udp", "icmp", "icmp6"])),
-    }
+    let names = || Proto::NAMED.iter().map(|(name, _)| *name);
+    Proto::of_word(word).ok_or_else(|| unknown_of(position, "protocol", word, names()))
 }
 
 fn verdict(position: usize, word: &str) -> Result<Property, FilterError> {

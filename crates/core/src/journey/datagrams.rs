@@ -246,7 +246,7 @@ impl Correlator {
             if found.torn || !shows_drops {
                 self.leave_unassigned(run);
             } else {
-                self.left_unseen(run, done);
+                self.left_unseen(run, found.in_doubt_since_ns, done);
             }
         }
         let Some(run) = &found.run else {
@@ -301,10 +301,15 @@ impl Correlator {
         }
     }
 
-    /// Ends datagrams that left the socket's queue without a read that was seen.
-    fn left_unseen(&mut self, run: &Queued, done: &mut Vec<Journey>) {
+    /// Ends datagrams that left the socket's queue without a read that was seen. `in_doubt_since_ns`: records were lost
+    /// since then, and those of their reads may be among them.
+    fn left_unseen(&mut self, run: &Queued, in_doubt_since_ns: Option<u64>, done: &mut Vec<Journey>) {
         let Some(stream) = stream_at(&mut self.streams, run.first.stream) else { return };
         for start in run.starts() {
+            if let Some(piece) = stream.pieces.starting_at(start).and_then(|index| stream.pieces.get_mut(index))
+            {
+                piece.read_in_doubt_since_ns = piece.read_in_doubt_since_ns.or(in_doubt_since_ns);
+            }
             stream.close_where(|piece| piece.start == start, CloseReason::Passed, &mut self.state, done);
         }
     }

@@ -8,14 +8,15 @@
 use super::buffers::Previous;
 use super::correlator::{Correlator, FREE_NS};
 use super::journey::Journey;
-use super::piece::{Mark, Piece, RX, State, TX};
+use super::piece::{Mark, Piece, RX, TX};
 use super::rules::is_certain_end;
-use super::state::{CloseReason, CorrelatorState, half_wait_ns};
+use super::state::{CloseReason, CorrelatorState};
 use super::stream::Stream;
 use super::udp::segments;
 use crate::event::{Event, EventFlags};
 use crate::flow::{FlowId, Proto};
 use crate::hop::{Direction, Hop};
+use std::net::IpAddr;
 
 /// An event of a forwarder.
 #[derive(Clone, Copy, Debug)]
@@ -160,9 +161,29 @@ impl Correlator {
     pub(super) fn forward(&mut self, event: &Event, slot: usize, done: &mut Vec<Journey>) {
         self.state.counters.forwarded += 1;
         let is_off_path = event.hop == Hop::DevDone || event.flags.contains(EventFlags::GROUP);
-        if !is_off_path {
+        if !is_off_path && !self.copies_to_group(event, slot) {
             self.pass(event, slot, false, done);
         }
+    }
+
+    /// True if a node sends on one of the copies of a datagram to a group. Its arrival there is noted.
+    fn copies_to_group(&mut self, event: &Event, slot: usize) -> bool {
+        if event.proto == Proto::TCP || event.hop.direction() != Direction::Tx {
+            return false;
+        }
+        let directory = &self.directory;
+        let Some(flow) = directory.get(event.flow) else { return false };
+        let is_here = |of: FlowId| directory.get(of).is_some_and(|of| of.netns == flow.netns);
+        let mut is_group = match flow.remote.ip() {
+            IpAddr::V4(ip) => ip.is_multicast() || ip.is_broadcast(),
+            IpAddr::V6(ip) => ip.is_multicast(),
+        };
+        let Some(stream) = self.streams.get_mut(slot) else { return is_group };
+        stream.last_ns = event.time_ns.min(FREE_NS - 1);
+        for one in segments(event) {
+            is_group |= stream.note_copier(&one, flow.netns, is_here);
+        }
+        is_group
     }
 
     /// Records an event of a packet between its ends on its bytes, in the stream `slot`. `is_outer`: of the packet of a
@@ -271,7 +292,6 @@ impl Stream {
     }
 
     fn pass_forwarder(&mut self, index: usize, passing: &Passing<'_>, state: &mut CorrelatorState) {
-        let proto = self.ends.proto;
         let Some(piece) = self.pieces.get_mut(index) else { return };
         let place = (passing.netns, passing.is_outer);
         let has_room = piece.pass_forwarder(place, passing.event, passing.mark);
@@ -279,9 +299,9 @@ impl Stream {
         // Without a known receiver, half a journey ends some time after its last event.
         let is_half = !self.ends.rx.sure && !piece.shared && piece.rx_flow.is_none();
         if is_half && piece.drop.is_none() && !piece.is_only_promised() {
-            let until_ns = passing.mark.time_ns.saturating_add(half_wait_ns(proto, piece));
-            piece.state = State::Lingering { until_ns };
-            self.want_visit(until_ns, state);
+            let due_ns = state.await_half(&self.ends, piece, passing.mark.time_ns);
+            self.age_at = self.age_at.min(due_ns);
+            self.want_visit(due_ns, state);
         }
     }
 }

@@ -40,6 +40,7 @@ mod head_of_line;
 mod hidden;
 mod hosts;
 mod ip_ids;
+mod joined;
 mod state;
 
 #[allow(clippy::module_inception)] // one idea, one file, named after it

@@ -28,6 +28,14 @@ impl Journey {
                 after.map(|index| (index, all.get(index).map_or(0, |rung| rung.forwarder)))
             };
             let Some((index, forwarder)) = place else { continue };
+            // An outer packet is between two hops of the one inside.
+            let before = all.get(..index).unwrap_or_default().iter().rfind(|&rung| is_here(rung));
+            let after = all.get(index..).unwrap_or_default().iter().find(|&rung| is_here(rung));
+            let is_between = before.is_none_or(|rung| rung.time_ns <= from_ns)
+                && after.is_none_or(|rung| rung.time_ns >= to_ns);
+            if !is_between {
+                continue;
+            }
             let outer: Vec<Rung> =
                 self.passage(at).map(|rung| Rung { forwarder, tunnel: number, ..rung }).collect();
             all.splice(index..index, outer);

@@ -224,6 +224,11 @@ impl Piece {
         self.passes.as_ref().is_some_and(|passes| passes.is_unconfirmed())
     }
 
+    /// True if its packet is inside a node that passes it on. `tx_last` is the last hop at which packets leave.
+    pub fn is_being_passed_on(&self, tx_last: Option<Hop>) -> bool {
+        self.transits.as_ref().is_some_and(|transits| transits.are_in_node(tx_last))
+    }
+
     /// Records an event of a forwarder, or of the outer packet of a tunnel; see [`Transits::record`]. Returns false
     /// without room for it.
     pub fn pass_forwarder(&mut self, place: (u32, bool), event: &Event, mark: &Mark) -> bool {

@@ -432,7 +432,7 @@ impl Queue {
             None => agreed_ns.max(time_ns.saturating_sub(ON_THE_WAY_NS)),
         };
         self.note_complete(self.agreed_ns, time_ns);
-        gone.extend(self.take_out(at, removed, &found, &firm));
+        gone.extend(self.take_out(at, removed, &found, &firm, in_doubt));
         let in_doubt_since_ns = in_doubt.then_some(agreed_ns);
         let is_match = run.is_some() || !gone.is_empty();
         is_match.then_some(Match { run, ambiguous, in_doubt_since_ns, torn, gone })
@@ -486,20 +486,22 @@ impl Queue {
     }
 
     /// Removes the entry that was read. Others that have left the queue wait for the read of another thread, and are
-    /// removed and returned where no such thread is known. The entry at `at` is the first of the kernel's queue.
+    /// removed and returned where no such thread is known. The entry at `at` is the first of the kernel's queue. `in_doubt`:
+    /// records were lost since the last read. Those of reads may be among them, so they show no other thread.
     fn take_out(
         &mut self,
         at: Option<usize>,
         chosen: Option<usize>,
         found: &Candidates,
         firm: &[usize],
+        in_doubt: bool,
     ) -> Vec<Queued> {
         let first = at.and_then(|at| self.waiting.get(at)).map(|first| first.run.first);
         let mut removed: Vec<usize> = chosen.into_iter().collect();
         let mut others: Vec<usize> = found.left.iter().rev().copied().filter(|n| Some(*n) != chosen).collect();
         // What no read was assigned to waits before what one was, and of these the newest first.
         others.sort_by_key(|n| self.waiting.get(*n).is_some_and(|entry| entry.is_assigned));
-        if self.others.is_empty() && others.iter().any(|n| firm.contains(n)) {
+        if self.others.is_empty() && !in_doubt && others.iter().any(|n| firm.contains(n)) {
             self.others.push(Reader { tid: 0, last_ns: self.reader.last_ns.saturating_sub(1) });
         }
         let mut waiting = 0;

@@ -155,7 +155,7 @@ impl Rungs {
         self.present & !self.at_return
     }
 
-    pub(super) fn set(&mut self, hop: Hop, time_ns: u64, cpu: u16, at_return: bool) {
+    pub(crate) fn set(&mut self, hop: Hop, time_ns: u64, cpu: u16, at_return: bool) {
         let Some(index) = hop.rank() else { return };
         self.time_ns[index] = time_ns;
         self.cpu[index] = cpu;

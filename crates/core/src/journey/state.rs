@@ -36,10 +36,26 @@ pub(super) const COPY_NS: u64 = 1_000_000_000;
 /// Maximum time between the arrival of a packet at its socket and the notification of the reader: both are in one run of
 /// the receiver's stack.
 const READY_NS: u64 = 1_000_000;
+/// Time after which a datagram that has not come to a socket is inside no queue of its receiver's stack.
+const UNPACKED_NS: u64 = 1_000_000_000;
+/// Time that a packet waits in a node for the address of the next hop, which the kernel asks for three times, once a
+/// second.
+const NEIGHBOUR_NS: u64 = 4_000_000_000;
 /// Minimum interval between visits of a stream.
 const VISIT_NS: u64 = 1_000_000;
 /// Number of requested visits beyond two for each stream at which replaced requests are removed.
 const MAX_REPLACED: usize = 1024;
+
+/// What is known of packets inside those of a flow that arrive, as of a tunnel's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Encloses {
+    #[default]
+    Unknown,
+    /// The node has the device of a tunnel, and no program of it has the flow.
+    MayBe,
+    /// One came out.
+    Certain,
+}
 
 /// One half of a stream.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,6 +65,8 @@ pub(super) struct Half {
     pub sure: bool,
     /// Cookie of its socket; 0 until an event has it.
     pub socket: u64,
+    /// What is known of packets inside those that arrive.
+    pub encloses: Encloses,
     /// Low bits of the flow of the same packets at this end, before or after its own node has translated their
     /// addresses; 0: none. Few flows meet in one stream, so they suffice.
     also: u32,
@@ -57,7 +75,7 @@ pub(super) struct Half {
 impl Half {
     /// The half that an event shows.
     pub const fn of(event: &Event, sure: bool) -> Self {
-        Half { flow: event.flow, sure, socket: event.socket, also: 0 }
+        Half { flow: event.flow, sure, socket: event.socket, encloses: Encloses::Unknown, also: 0 }
     }
 
     /// True if the flow is this end's.
@@ -116,8 +134,8 @@ fn taken(piece: &Piece) -> Verdict {
     piece.consumer.map_or(Verdict::ReadUnseen, |to| Verdict::Delivered { to })
 }
 
-/// Time that a sent half waits after its last event: the time-out doubles with each retransmission.
-pub(super) fn half_wait_ns(proto: Proto, piece: &Piece) -> u64 {
+/// Time that a half waits after its last event, once its packet has left: the time-out doubles with each retransmission.
+fn half_wait_ns(proto: Proto, piece: &Piece) -> u64 {
     if proto == Proto::TCP { tcp_half_wait_ns(piece.retransmits()) } else { HALF_NS }
 }
 
@@ -224,11 +242,47 @@ impl CorrelatorState {
             && piece.rx_flow.is_none()
             && protocol.tx_last.is_some_and(|last| piece.has(last))
         {
-            let until_ns = time_ns.saturating_add(half_wait_ns(ends.proto, piece));
-            piece.state = State::Lingering { until_ns };
-            return until_ns;
+            return self.await_half(ends, piece, time_ns);
         }
         u64::MAX
+    }
+
+    /// Lets a half wait for the other one after an event. Returns the time of its next visit.
+    pub fn await_half(&self, ends: &Ends, piece: &mut Piece, time_ns: u64) -> u64 {
+        if let Some(wait_ns) = self.node_wait_ns(ends, piece) {
+            piece.state = State::Open;
+            return piece.last_ns.saturating_add(wait_ns);
+        }
+        let until_ns = time_ns.saturating_add(half_wait_ns(ends.proto, piece));
+        piece.state = State::Lingering { until_ns };
+        until_ns
+    }
+
+    /// Time that a half whose packet is inside a node of the capture waits after its last event: in a queue, or for the
+    /// address of the next hop. `None` if the packet has left, or if its next event may not be in the capture.
+    fn node_wait_ns(&self, ends: &Ends, piece: &Piece) -> Option<u64> {
+        let shows_next = self.rules.reports_drops
+            && !self.selection.hides_drops()
+            && !self.selection.may_hide(piece.first_ns, piece.last_ns);
+        if ends.rx.sure || piece.shared || !piece.rx_flow.is_none() || piece.drop.is_some() || !shows_next {
+            return None;
+        }
+        let tx_last = self.rules.of(ends.proto).tx_last;
+        let ns = match ends.rx.encloses {
+            _ if piece.is_being_passed_on(tx_last) => self.limits.max_age_ns,
+            _ if !piece.any(RX) => return None,
+            Encloses::Unknown => NEIGHBOUR_NS,
+            Encloses::MayBe => UNPACKED_NS,
+            Encloses::Certain => return None,
+        };
+        Some(ns.max(half_wait_ns(ends.proto, piece)))
+    }
+
+    /// The end of the waiting time of a half that waits inside a node; `None` for other pieces.
+    pub fn half_due_ns(&self, ends: &Ends, piece: &Piece) -> Option<u64> {
+        let has_left_sender = self.rules.of(ends.proto).tx_last.is_some_and(|last| piece.has(last));
+        let wait_ns = self.node_wait_ns(ends, piece).filter(|_| has_left_sender || piece.transits.is_some())?;
+        Some(piece.last_ns.saturating_add(wait_ns))
     }
 
     /// Decides the fate of a piece at the end of its lingering time.
@@ -289,8 +343,11 @@ impl CorrelatorState {
         let copy_ids = copies.iter().find(|sent| sent.number == copy).map(|sent| sent.ids);
         // Of a copy that may be another one, the node's passage may be too.
         let is_unknown = copies.iter().any(|sent| sent.number == copy && sent.ambiguous);
+        // A receiver in a group has its own flow.
+        let rx = if is_copy { Half { flow: piece.rx_flow, ..ends.rx } } else { ends.rx };
+        let own = Ends { rx, ..*ends };
         let passages = |is_outer| match piece.transits.as_ref().filter(|_| !is_unknown) {
-            Some(all) => all.of(is_outer, ends, &rungs, !copies.is_empty(), copy_ids.unwrap_or_default()),
+            Some(all) => all.of(is_outer, &own, &rungs, !copies.is_empty(), copy_ids.unwrap_or_default()),
             None => Vec::new(),
         };
         let (forwarders, tunnels) = (passages(false), passages(true));
@@ -351,7 +408,8 @@ impl CorrelatorState {
                 let is_copy = !piece.rx_flow.is_none();
                 // Independent of the time of the visit: a loss after the end of its waiting time does not
                 // affect it.
-                let waited_ns = piece.last_ns.saturating_add(half_wait_ns(ends.proto, piece).max(GAP_NS));
+                let wait_ns = self.node_wait_ns(ends, piece).unwrap_or(half_wait_ns(ends.proto, piece));
+                let waited_ns = piece.last_ns.saturating_add(wait_ns.max(GAP_NS));
                 let until_ns = if reached { piece.last_ns } else { until_now_ns.min(waited_ns) };
                 let gap = if self.is_gapped(ends, piece) {
                     broken(self.earliest(ends, piece), until_ns)
@@ -386,7 +444,13 @@ impl CorrelatorState {
                 gap.unwrap_or_else(|| taken(piece))
             }
             CloseReason::Discarded => Verdict::Discarded { hop: last },
-            CloseReason::Passed => broken(piece.first_ns, self.now_ns).unwrap_or_else(|| taken(piece)),
+            CloseReason::Passed => {
+                let gap = match piece.read_in_doubt_since_ns {
+                    Some(since_ns) => broken(since_ns.min(piece.first_ns), until_now_ns),
+                    None => broken(piece.first_ns, self.now_ns),
+                };
+                gap.unwrap_or_else(|| taken(piece))
+            }
             CloseReason::Aged | CloseReason::Reset | CloseReason::EndOfInput => {
                 let left_out = self.selection.may_hide(piece.last_ns, until_now_ns);
                 // A later copy may have arrived.
@@ -398,6 +462,7 @@ impl CorrelatorState {
                 let waits = bit(last) & (DELIVERED | bits(Hop::AppSend, Hop::UdpSend)) != 0;
                 broken(self.earliest(ends, piece), until_now_ns).unwrap_or(match why {
                     _ if piece.read_unrecorded => Verdict::Filtered { beyond: last },
+                    _ if !left_out && self.was_unpacked(ends, piece, until_now_ns) => Verdict::HalfComplete,
                     // A call that waits for more (`MSG_WAITALL`) has copied its bytes before it returns.
                     CloseReason::EndOfInput if piece.was_passed(until_now_ns) => taken(piece),
                     CloseReason::EndOfInput if !left_out => Verdict::InFlight,
@@ -409,6 +474,21 @@ impl CorrelatorState {
                 })
             }
         }
+    }
+
+    /// True if the kernel itself has taken a datagram of UDP, as the outer packet of a tunnel: it came to its node and has
+    /// not left that, no drop was recorded, and no event of the receiver's end has shown a socket. The packet inside, if
+    /// there is one, has a journey of its own.
+    fn was_unpacked(&self, ends: &Ends, piece: &Piece, now_ns: u64) -> bool {
+        ends.proto == Proto::UDP
+            && self.rules.reports_drops
+            && !self.selection.hides_drops()
+            && self.rules.of(ends.proto).blind_after.is_none()
+            && ends.rx.socket == 0
+            && piece.rx_flow.is_none()
+            && (piece.has(Hop::IpIn) || piece.any(RX) && ends.rx.encloses != Encloses::Unknown)
+            && !piece.any(DELIVERED)
+            && piece.last_ns.saturating_add(UNPACKED_NS) <= now_ns
     }
 
     /// The hops that a piece must have passed. An end counts if it is known, or if the piece has an event

@@ -47,7 +47,7 @@ pub(super) struct Stream {
     pub sent_to: u64,
     pub last_ns: u64,
     visit_at: u64,
-    age_at: u64,
+    pub age_at: u64,
     pub udp: Datagrams,
 }
 
@@ -136,7 +136,8 @@ impl Stream {
         };
         let before = std::mem::replace(half, Half::of(event, sure));
         if !before.flow.is_none() && before.flow != event.flow {
-            for piece in self.pieces.iter_mut() {
+            // One receiver's journey of a datagram to a group has the hops of its own flow.
+            for piece in self.pieces.iter_mut().filter(|piece| side == TX || piece.rx_flow.is_none()) {
                 piece.forget(side);
                 piece.regain_end(side, event.flow);
             }
@@ -175,6 +176,9 @@ impl Stream {
         if piece.is_gone() {
             self.pieces.count_gone();
         } else {
+            if piece.state == State::Open {
+                self.age_at = self.age_at.min(at);
+            }
             self.want_visit(at, state);
         }
     }
@@ -242,9 +246,11 @@ impl Stream {
                 }
                 State::Open => {}
             }
-            let due = piece.first_ns.saturating_add(max_age_ns);
+            let half_due = if piece.state == State::Open { state.half_due_ns(&self.ends, piece) } else { None };
+            let due = half_due.unwrap_or(piece.first_ns.saturating_add(max_age_ns));
             if ages && piece.state == State::Open && due <= now_ns {
-                state.close(&self.ends, piece, CloseReason::Aged, done);
+                let why = if half_due.is_some() { CloseReason::Finished } else { CloseReason::Aged };
+                state.close(&self.ends, piece, why, done);
             }
             if piece.is_gone() {
                 self.pieces.count_gone();
@@ -280,6 +286,10 @@ impl Stream {
                 State::Lingering { .. } => {
                     state.expire(&self.ends, piece, self.floor, done);
                     why
+                }
+                // It waits inside a node, as far as one end shows.
+                _ if why == CloseReason::EndOfInput && state.half_due_ns(&self.ends, piece).is_some() => {
+                    CloseReason::Finished
                 }
                 _ => why,
             };

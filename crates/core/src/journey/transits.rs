@@ -22,6 +22,8 @@ struct Transit {
     ids: IpIds,
     /// True if the kernel dropped the packet in this node.
     ended: bool,
+    /// The node has sent copies of it on, of which no hop is recorded.
+    is_copier: bool,
     at: Forwarder,
 }
 
@@ -61,7 +63,7 @@ impl Transits {
             None if self.list.len() < MAX_TRANSITS => {
                 self.list.reserve_exact(1);
                 let at = Forwarder { rx_ifindex: event.ifindex, ..Forwarder::default() };
-                self.list.push(Transit { netns, is_outer, ids, ended: false, at });
+                self.list.push(Transit { netns, is_outer, ids, at, ..Transit::default() });
                 self.list.len() - 1
             }
             None => return false,
@@ -77,6 +79,24 @@ impl Transits {
             at.rungs.set(hop, time_ns, cpu, false);
         }
         true
+    }
+
+    /// True if the packet came to its last node, and was not seen to leave it at `tx_last`.
+    pub fn are_in_node(&self, tx_last: Option<Hop>) -> bool {
+        let last = self.list.iter().rfind(|of| !of.is_outer && !of.ended);
+        last.filter(|of| !of.is_copier).is_some_and(|of| {
+            // A forwarder has no place for the driver's return, the last hop of a sender.
+            let has_left = of.at.rungs.has(Hop::DevXmit) || tx_last.is_some_and(|hop| of.at.rungs.has(hop));
+            of.at.rungs.present() & RX != 0 && !has_left
+        })
+    }
+
+    /// The packet is to a group, and a node that sends it on received it as `entry` shows. Only the first node is on the path
+    /// to each of its receivers.
+    pub fn note_copier(&mut self, netns: u32, entry: Forwarder) {
+        if self.list.iter().all(|of| of.is_outer) && self.list.len() < MAX_TRANSITS {
+            self.list.push(Transit { netns, is_copier: true, at: entry, ..Transit::default() });
+        }
     }
 
     /// The kernel dropped the packet in this namespace, where it had not left.

@@ -13,19 +13,27 @@
 //! super-packet are in other buffers; [`cut`] finds them. The hops of outer packets become passages of the inner journey;
 //! they keep journeys of their own.
 //!
+//! Where the receiver copies a packet before it takes the inner one out, that is in a buffer of an earlier packet, which
+//! may have been an outer one with an inner one of the same length. Packets come out of a tunnel in the order of their
+//! outer packets. So such an earlier one differs from the true one: its own inner packet has come out meanwhile, in
+//! another buffer, and the true one came later. See [`Tunnels::is_proven`].
+//!
 //! **Known limits.** Where a tunnel itself copies, cuts or merges packets, as `WireGuard` does with super-packets, the
-//! outer flow is alone. Of nested tunnels each packet is tied to the next one. `IPsec` without an interface shows no tie.
+//! outer flow is alone. So it is at a receiver that is captured alone and copies packets, as that of a veth pair does.
+//! Of nested tunnels each packet is tied to the next one. `IPsec` without an interface shows no tie.
 
 mod cut;
 
 use self::cut::SuperPackets;
 use super::correlator::Correlator;
 use super::journey::Journey;
+use super::state::Encloses;
 use crate::event::Event;
 use crate::flow::Proto;
 use crate::hash::{Map, Set};
 use crate::hop::{Direction, Hop};
 use crate::node::InterfaceName;
+use std::collections::VecDeque;
 use std::hash::Hash;
 
 /// Packets remembered in each of the tables, at most.
@@ -36,8 +44,14 @@ const MOST_INTERFACES: usize = 4_096;
 const MOST_ADDED: u32 = 256;
 /// Maximum time between two hops of a packet in one node, nanoseconds.
 const MOST_NS: u64 = 1_000_000_000;
+/// Maximum time from the last hop of an outer packet to the first hop of the packet inside it, nanoseconds. The kernel
+/// takes it out in the run of the softirq that received the outer one. A run ends after two ticks at most
+/// (`netdev_budget_usecs`), which are 2 ms with 1,000 ticks a second, and takes microseconds as a rule.
+const UNPACK_NS: u64 = 2_000_000;
 /// Hops of one packet from its device up, at most.
 const MOST_HOPS: usize = 4;
+/// Arrivals whose order is remembered, at most: those of several runs of the softirq.
+const MOST_RECENT: usize = 256;
 
 /// A packet that a tunnel's device has accepted.
 #[derive(Clone, Copy, Debug)]
@@ -61,16 +75,43 @@ struct Inside {
 struct Arriving {
     hops: [Option<Event>; MOST_HOPS],
     newest: Event,
+    /// Its number in the order of arrivals.
+    number: u64,
     /// The packet inside was found by the identification, and its hops are recorded.
     is_recorded: bool,
     /// A program has its flow.
     is_of_program: bool,
 }
 
+/// A packet that arrived lately, and may have another one inside.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    number: u64,
+    /// Its first hop.
+    first: Event,
+    /// The packet inside came out.
+    is_unpacked: bool,
+}
+
 impl Arriving {
     /// A packet of which no hop is recorded so far.
     const fn new(event: &Event) -> Self {
-        Arriving { hops: [None; MOST_HOPS], newest: *event, is_recorded: false, is_of_program: false }
+        Arriving {
+            hops: [None; MOST_HOPS],
+            newest: *event,
+            number: 0,
+            is_recorded: false,
+            is_of_program: false,
+        }
+    }
+
+    /// True if another packet, which a tunnel's device receives in the same buffer, may have been inside this one. One that
+    /// was merged behind the tunnel is in the buffer of its first segment, which was inside this one alone.
+    fn may_be_around(&self, inner: &Event) -> bool {
+        inner.segs <= self.newest.segs.max(1)
+            && inner.time_ns.saturating_sub(self.newest.time_ns) < UNPACK_NS
+            && self.newest.hop <= Hop::IpIn
+            && may_hold(inner, &self.newest, self.is_of_program)
     }
 
     /// True if an event is at the next hop of the same packet.
@@ -91,6 +132,8 @@ struct Place {
     stream: usize,
     /// A program has its flow at this end.
     is_of_program: bool,
+    /// Events of other packets may be missing: they were lost or left out.
+    lacks_others: bool,
 }
 
 impl Leaving {
@@ -134,6 +177,10 @@ struct Sent {
 #[derive(Debug, Default)]
 pub(super) struct Tunnels {
     interfaces: Set<(u32, u32)>,
+    /// The namespaces that have some.
+    namespaces: Set<u32>,
+    /// Those of which a packet came out in another buffer than that of its outer packet.
+    copying: Set<(u32, u32)>,
     /// By their buffer.
     leaving: Map<u32, Leaving>,
     arriving: Map<u32, Arriving>,
@@ -142,6 +189,10 @@ pub(super) struct Tunnels {
     sent: Map<(usize, u16), Sent>,
     /// The outer packet of the event that is being processed.
     arrived: Option<Arriving>,
+    /// The newest arrivals in their order.
+    recent: VecDeque<Recent>,
+    /// Number of arrivals.
+    arrivals: u64,
 }
 
 /// True if a packet may have another one inside: by their lengths, and because no program has its flow.
@@ -169,10 +220,12 @@ impl Tunnels {
             let place = (name.netns, name.index);
             if !name.is_tunnel() {
                 self.interfaces.remove(&place);
+                self.copying.remove(&place);
             } else if self.interfaces.len() < MOST_INTERFACES {
                 self.interfaces.insert(place);
             }
         }
+        self.namespaces = self.interfaces.iter().map(|(netns, _)| *netns).collect();
     }
 
     /// False without any tunnel: then packets cost nothing here.
@@ -220,19 +273,19 @@ impl Tunnels {
         self.leaving.remove(&event.skb);
         let inside = self.inside(event, at.stream);
         make_room(&mut self.arriving, MOST_PACKETS, event.time_ns, |arriving| arriving.newest.time_ns);
-        let arriving = self.arriving.entry(event.skb).or_insert_with(|| Arriving::new(event));
-        let is_soon = event.time_ns.saturating_sub(arriving.newest.time_ns) < MOST_NS;
+        let is_soon = |of: &&Arriving| event.time_ns.saturating_sub(of.newest.time_ns) < MOST_NS;
+        let goes_on = self.arriving.get(&event.skb).filter(is_soon).is_some_and(|of| of.goes_on(event));
         let is_from_tunnel = matches!(event.hop, Hop::NapiPoll | Hop::DevRecv)
             && self.interfaces.contains(&(at.netns, event.ifindex));
-        if is_from_tunnel {
-            let is_outer = is_soon
-                && !arriving.is_recorded
-                && arriving.newest.hop <= Hop::IpIn
-                && may_hold(event, &arriving.newest, arriving.is_of_program);
-            self.arrived = is_outer.then_some(*arriving);
+        if is_from_tunnel && !goes_on {
+            self.arrived = self.unpack(event, at);
         }
-        if !is_soon || !arriving.goes_on(event) {
-            arriving.hops = [None; MOST_HOPS];
+        if !goes_on {
+            self.note_arrival(event, at.is_of_program);
+        }
+        let arriving = self.arriving.entry(event.skb).or_insert_with(|| Arriving::new(event));
+        if !goes_on {
+            (arriving.hops, arriving.number) = ([None; MOST_HOPS], self.arrivals);
         }
         if let Some(free) = arriving.hops.iter_mut().find(|hop| hop.is_none()) {
             *free = Some(*event);
@@ -240,6 +293,58 @@ impl Tunnels {
         arriving.newest = *event;
         (arriving.is_recorded, arriving.is_of_program) = (inside.is_some(), at.is_of_program);
         inside
+    }
+
+    /// Remembers the order of a packet that arrived.
+    fn note_arrival(&mut self, first: &Event, is_of_program: bool) {
+        self.arrivals += 1;
+        if first.proto == Proto::TCP || is_of_program {
+            return;
+        }
+        if self.recent.len() >= MOST_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Recent { number: self.arrivals, first: *first, is_unpacked: false });
+    }
+
+    /// A tunnel's device receives a packet. Returns the hops of its outer packet if they are proven, and not recorded yet.
+    fn unpack(&mut self, inner: &Event, at: &Place) -> Option<Arriving> {
+        if at.lacks_others {
+            return None;
+        }
+        let outer = self.arriving.get(&inner.skb).filter(|outer| outer.may_be_around(inner)).copied();
+        let device = (at.netns, inner.ifindex);
+        let copies = self.copying.contains(&device);
+        let Some(outer) = outer.filter(|outer| self.is_proven(inner, outer, copies)) else {
+            self.copying.insert(device);
+            return None;
+        };
+        if let Some(recent) = self.recent.iter_mut().rfind(|recent| recent.number == outer.number) {
+            recent.is_unpacked = true;
+        }
+        Some(outer).filter(|outer| !outer.is_recorded)
+    }
+
+    /// True if a packet was inside the one that arrived in the same buffer, and not inside a later one that was copied
+    /// into this buffer. In that case the packet inside the earlier one has come out, and the later one arrived behind it.
+    /// So no packet inside a later one of the same outer flow has come out. If the device `copies`, no other packet that fits
+    /// has arrived since then either, and both events are on one CPU, where packets keep their order. All that shows
+    /// nothing where events are missing.
+    fn is_proven(&self, inner: &Event, outer: &Arriving, copies: bool) -> bool {
+        let has_order = self.recent.front().is_some_and(|oldest| oldest.number <= outer.number);
+        let is_overtaken = self
+            .arrived_after(outer.number)
+            .any(|recent| recent.is_unpacked && recent.first.flow == outer.newest.flow);
+        if !has_order || is_overtaken {
+            return false;
+        }
+        let is_other = |recent: &Recent| may_hold(inner, &recent.first, false);
+        !copies || outer.newest.cpu == inner.cpu && !self.arrived_after(outer.number).any(is_other)
+    }
+
+    /// The remembered arrivals after the one with a number, the newest first.
+    fn arrived_after(&self, number: u64) -> impl Iterator<Item = &Recent> + '_ {
+        self.recent.iter().rev().take_while(move |recent| recent.number > number)
     }
 
     /// The packet inside one that is on its way in a stream, by its identification.
@@ -272,9 +377,16 @@ impl Correlator {
     pub(super) fn follow_tunnel(&mut self, event: &Event, stream: usize, done: &mut Vec<Journey>) {
         let Some(netns) = self.directory.get(event.flow).map(|flow| flow.netns) else { return };
         let is_of_program = self.streams.get(stream).is_some_and(|of| of.has_calls);
-        let at = Place { netns, stream, is_of_program };
+        let since_ns = event.time_ns.saturating_sub(UNPACK_NS);
+        let lacks_others = self.state.losses.overlap(since_ns, event.time_ns)
+            || self.state.selection.order_since_ns(false).is_none_or(|from_ns| from_ns > since_ns);
+        let at = Place { netns, stream, is_of_program, lacks_others };
         if event.hop.direction() == Direction::Rx {
+            if event.proto == Proto::UDP && !is_of_program && self.tunnels.namespaces.contains(&netns) {
+                self.note_inside(stream, Encloses::MayBe);
+            }
             if let Some(inner) = self.tunnels.receive(event, &at) {
+                self.note_inside(stream, Encloses::Certain);
                 self.record_outer(&inner, event, done);
             }
         } else if let Some(Inside { inner, outer }) = self.tunnels.send(event, &at) {
@@ -285,8 +397,19 @@ impl Correlator {
     /// The event of an inner packet was recorded: the hops of its outer packet follow.
     pub(super) fn note_arrived(&mut self, inner: &Event, done: &mut Vec<Journey>) {
         let Some(outer) = self.tunnels.arrived.take() else { return };
+        let slot = self.directory.stream(outer.newest.flow, Direction::Rx, &mut self.streams);
+        if let Some(slot) = slot {
+            self.note_inside(slot, Encloses::Certain);
+        }
         for hop in outer.hops.iter().flatten() {
             self.record_outer(inner, hop, done);
+        }
+    }
+
+    /// What is known of packets inside those that arrive in a stream.
+    fn note_inside(&mut self, slot: usize, encloses: Encloses) {
+        if let Some(stream) = self.streams.get_mut(slot) {
+            stream.ends.rx.encloses = stream.ends.rx.encloses.max(encloses);
         }
     }
 
@@ -314,156 +437,4 @@ impl Correlator {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::flow::FlowId;
-
-    const NETNS: u32 = 3;
-    const VXLAN: u32 = 7;
-
-    fn tunnels() -> Tunnels {
-        let mut tunnels = Tunnels::default();
-        let name = |index, kind: &str| {
-            let (name, kind) = (format!("if{index}"), kind.to_owned());
-            InterfaceName { netns: NETNS, index, name, kind }
-        };
-        tunnels.learn(&[name(2, ""), name(3, "veth"), name(VXLAN, "vxlan")]);
-        tunnels
-    }
-
-    const HERE: Place = Place { netns: NETNS, stream: 0, is_of_program: false };
-
-    fn packet(hop: Hop, flow: u64, len: u32, ifindex: u32) -> Event {
-        let proto = Proto::UDP;
-        Event { flow: FlowId(flow), skb: 64, len, ifindex, ip_id: 5, proto, ..Event::at(hop, 1_000) }
-    }
-
-    /// The inner packet that an event shows, and the hops to be recorded.
-    fn shown(inside: Option<&Inside>) -> Option<(u64, Vec<Hop>)> {
-        inside
-            .map(|inside| (inside.inner.flow.0, inside.outer.iter().flatten().map(|event| event.hop).collect()))
-    }
-
-    #[test]
-    fn the_next_packet_in_the_buffer_is_the_outer_one() {
-        let mut tunnels = tunnels();
-        let mut send = |event: Event| shown(tunnels.send(&event, &HERE).as_ref());
-        assert_eq!(send(packet(Hop::DevXmit, 1, 100, VXLAN)), None);
-        assert_eq!(send(packet(Hop::IpOut, 2, 150, 2)), None, "whose packet it is shows at its device");
-        assert_eq!(send(packet(Hop::DevQueue, 2, 150, 2)), Some((1, vec![Hop::IpOut, Hop::DevQueue])));
-        assert_eq!(send(packet(Hop::DevXmit, 2, 150, 2)), Some((1, vec![Hop::DevXmit])));
-        assert_eq!(send(packet(Hop::DevXmit, 3, 150, 2)), None, "another packet");
-        assert_eq!(send(packet(Hop::DevXmit, 2, 150, 2)), None, "the tie is gone");
-    }
-
-    #[test]
-    fn only_a_tunnel_and_a_longer_packet_of_no_other_socket_make_a_tie() {
-        let outer = packet(Hop::DevQueue, 2, 150, 2);
-        let later = Event { time_ns: outer.time_ns + MOST_NS, ..outer };
-        let tries = [
-            (VXLAN, HERE, outer, true),
-            (VXLAN, HERE, Event { socket: 5, ..outer }, true),
-            (VXLAN, HERE, Event { socket: 6, ..outer }, false),
-            (VXLAN, HERE, Event { proto: Proto::TCP, ..outer }, false),
-            (VXLAN, HERE, Event { len: 100, ..outer }, false),
-            (VXLAN, HERE, Event { len: 400, ..outer }, false),
-            (VXLAN, HERE, later, false),
-            (VXLAN, Place { is_of_program: true, ..HERE }, outer, false),
-            (VXLAN, Place { netns: NETNS + 1, ..HERE }, outer, false),
-            (3, HERE, outer, false),
-        ];
-        for (ifindex, at, outer, is_tied) in tries {
-            let mut tunnels = tunnels();
-            tunnels.send(&Event { socket: 5, ..packet(Hop::DevXmit, 1, 100, ifindex) }, &at);
-            assert_eq!(tunnels.send(&outer, &at).is_some(), is_tied, "{ifindex} {at:?} {outer:?}");
-        }
-    }
-
-    #[test]
-    fn what_a_socket_has_received_holds_no_other_packet() {
-        let program = Place { is_of_program: true, ..HERE };
-        for (last, at, is_tied) in
-            [(Hop::IpIn, HERE, true), (Hop::UdpRecv, HERE, false), (Hop::IpIn, program, false)]
-        {
-            let mut tunnels = tunnels();
-            tunnels.receive(&packet(Hop::DevRecv, 2, 150, 2), &at);
-            tunnels.receive(&packet(last, 2, 150, 2), &at);
-            tunnels.receive(&packet(Hop::DevRecv, 1, 100, VXLAN), &HERE);
-            assert_eq!(tunnels.has_arrived(), is_tied, "{last} {at:?}");
-        }
-    }
-
-    #[test]
-    fn an_inner_packet_arrives_in_the_buffer_of_its_outer_one() {
-        let mut tunnels = tunnels();
-        for hop in [Hop::DevRecv, Hop::IpPre, Hop::IpIn] {
-            tunnels.receive(&packet(hop, 2, 150, 2), &HERE);
-        }
-        tunnels.receive(&packet(Hop::DevRecv, 1, 100, VXLAN), &HERE);
-        let outer = tunnels.arrived.take().expect("the outer packet");
-        let hops: Vec<Hop> = outer.hops.iter().flatten().map(|event| event.hop).collect();
-        assert_eq!(hops, [Hop::DevRecv, Hop::IpPre, Hop::IpIn]);
-        // A later hop of the inner packet is no second arrival.
-        tunnels.receive(&packet(Hop::IpPre, 1, 100, VXLAN), &HERE);
-        assert!(tunnels.arrived.is_none());
-    }
-
-    #[test]
-    fn hops_of_the_packet_before_in_this_buffer_are_not_those_of_the_outer_one() {
-        let mut tunnels = tunnels();
-        tunnels.receive(&packet(Hop::DevRecv, 2, 150, 2), &HERE);
-        tunnels.receive(&packet(Hop::IpIn, 2, 150, 2), &HERE);
-        tunnels.receive(&Event { ip_id: 6, ..packet(Hop::DevRecv, 2, 150, 2) }, &HERE);
-        tunnels.receive(&packet(Hop::DevRecv, 1, 100, VXLAN), &HERE);
-        let outer = tunnels.arrived.take().expect("the outer packet");
-        assert_eq!(outer.hops.iter().flatten().count(), 1);
-    }
-
-    #[test]
-    fn an_identification_shows_the_arrival_of_an_outer_packet() {
-        let mut tunnels = tunnels();
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), &Place { stream: 4, ..HERE });
-        tunnels.send(&packet(Hop::DevXmit, 2, 150, 2), &Place { stream: 5, ..HERE });
-        let arrives = |hop, ip_id| Event { skb: 99, ip_id, ..packet(hop, 9, 150, 2) };
-        for (hop, ip_id, stream) in [(Hop::DevRecv, 6, 5), (Hop::DevRecv, 5, 6), (Hop::DevRecv, 0, 5)] {
-            assert_eq!(tunnels.receive(&arrives(hop, ip_id), &Place { stream, ..HERE }), None);
-        }
-        for hop in [Hop::DevRecv, Hop::IpIn] {
-            let inside =
-                tunnels.receive(&arrives(hop, 5), &Place { stream: 5, ..HERE }).expect("the inner packet");
-            assert_eq!(inside.flow, FlowId(1));
-        }
-        let dropped = tunnels.drop(&arrives(Hop::SkbDrop, 5), [Some(4), Some(5)]);
-        assert_eq!(shown(dropped.as_ref()), Some((1, vec![])));
-        // Its hops are recorded, although it comes out of the same buffer.
-        tunnels
-            .receive(&Event { skb: 99, ..packet(Hop::DevRecv, 8, 100, VXLAN) }, &Place { stream: 4, ..HERE });
-        assert!(!tunnels.has_arrived());
-    }
-
-    #[test]
-    fn a_dropped_outer_packet_takes_the_inner_one_with_it() {
-        let mut tunnels = tunnels();
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), &HERE);
-        let mut drop = |flow, len, ifindex| {
-            shown(tunnels.drop(&packet(Hop::SkbDrop, flow, len, ifindex), [None; 2]).as_ref())
-        };
-        assert_eq!(drop(1, 100, VXLAN), None, "the inner one itself");
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), &HERE);
-        tunnels.send(&packet(Hop::IpOut, 2, 150, 2), &HERE);
-        let mut drop = |flow, len, ifindex| {
-            shown(tunnels.drop(&packet(Hop::SkbDrop, flow, len, ifindex), [None; 2]).as_ref())
-        };
-        assert_eq!(drop(2, 150, 2), Some((1, vec![Hop::IpOut])), "with the hop before its device");
-        assert_eq!(drop(2, 150, 2), None);
-    }
-
-    #[test]
-    fn an_interface_that_has_become_another_one_is_no_tunnel() {
-        let mut tunnels = tunnels();
-        let name = "eth0".to_owned();
-        tunnels.learn(&[InterfaceName { netns: NETNS, index: VXLAN, name, kind: "veth".to_owned() }]);
-        tunnels.send(&packet(Hop::DevXmit, 1, 100, VXLAN), &HERE);
-        assert!(tunnels.send(&packet(Hop::DevXmit, 2, 150, 2), &HERE).is_none());
-    }
-}
+mod tests;

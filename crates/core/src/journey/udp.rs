@@ -5,6 +5,7 @@
 //! ambiguous. A super-packet is a run of datagrams at one hop. A datagram to a group has one sender's half and
 //! a journey for each receiver.
 
+use super::forwarder::Forwarder;
 use super::journey::Journey;
 use super::piece::{Mark, Piece, RX, State, TX};
 use super::rungs::{ThreadRef, bit, bits};
@@ -98,7 +99,11 @@ impl Stream {
     pub fn find_or_make(&mut self, event: &Event, state: &mut CorrelatorState) -> Option<usize> {
         let receives = event.hop.direction() == Direction::Rx;
         if receives && event.flags.contains(EventFlags::GROUP) {
-            return Some(self.its_copy(event, state));
+            let index = self.its_copy(event, state);
+            if event.is_ambiguous() {
+                self.set_ambiguous(index, state);
+            }
+            return Some(index);
         }
         let (index, in_doubt) = match self.find_seen(event, state) {
             Some(found) => found,
@@ -109,14 +114,19 @@ impl Stream {
                 None => (self.new_datagram(event, state), false),
             },
         };
-        if (in_doubt || event.is_ambiguous())
-            && let Some(piece) = self.pieces.get_mut(index).filter(|p| !p.ambiguous)
-        {
-            piece.ambiguous = true;
-            state.counters.ambiguous_datagrams += 1;
+        if in_doubt || event.is_ambiguous() {
+            self.set_ambiguous(index, state);
         }
         self.learn(index, event);
         Some(index)
+    }
+
+    /// Marks a datagram as ambiguous, and counts it once.
+    fn set_ambiguous(&mut self, index: usize, state: &mut CorrelatorState) {
+        if let Some(piece) = self.pieces.get_mut(index).filter(|p| !p.ambiguous) {
+            piece.ambiguous = true;
+            state.counters.ambiguous_datagrams += 1;
+        }
     }
 
     /// Stores the last keys of the datagram.
@@ -331,6 +341,31 @@ impl Stream {
         Some(index)
     }
 
+    /// A node in the namespace `netns` sends a packet on. Returns true if that is a datagram to a group, which the node has
+    /// received in a flow of that namespace (`is_here`). The copies in its ports have the same buffer and addresses, and
+    /// nothing shows which of them leads to which receiver. So only the arrival at the node is of all their journeys.
+    pub(super) fn note_copier(&mut self, event: &Event, netns: u32, is_here: impl Fn(FlowId) -> bool) -> bool {
+        let fits = |piece: &Piece| {
+            let soon = event.time_ns.saturating_sub(piece.last_ns) < SAME_ID_NS;
+            let is_sent = piece.rx_flow.is_none() && piece.any(TX) && !piece.any(RX);
+            soon && is_sent && !piece.is_gone() && Self::has_length(piece, event)
+        };
+        let Some(origin) = self.by_id_or_buffer(event, fits) else { return false };
+        let copies = self.udp.copies.get(&self.start_of(origin)).into_iter().flatten();
+        let Some((copy, rx_flow)) = copies.copied().find(|(_, flow)| is_here(*flow)) else { return false };
+        let Some(came) = self.pieces.starting_at(copy).and_then(|index| self.pieces.get(index)) else {
+            return true;
+        };
+        let mut entry = Forwarder { rx_flow, rx_ifindex: came.ifindex, ..Forwarder::default() };
+        if let Some(first) = came.rungs.hops().find(|hop| bit(*hop) & RX & !RECEIVED != 0) {
+            entry.rungs.take(&came.rungs, bit(first));
+            if let Some(piece) = self.pieces.get_mut(origin) {
+                piece.transits.get_or_insert_default().note_copier(netns, entry);
+            }
+        }
+        true
+    }
+
     /// The open datagram inside the packet of a tunnel.
     pub(super) fn datagram_inside(&self, event: &Event) -> Option<usize> {
         let fits = |piece: &Piece| !piece.is_gone() && !piece.shared && Self::has_length(piece, event);
@@ -425,6 +460,7 @@ impl Stream {
     pub fn looped_back(&mut self, start: u64) {
         if let Some(piece) = self.pieces.starting_at(start).and_then(|index| self.pieces.get_mut(index)) {
             piece.rungs.clear(bits(Hop::DevQueue, Hop::DevDone));
+            piece.transits = None;
         }
     }
 

@@ -46,6 +46,11 @@ fn addresses(world: &World) -> HashMap<u32, u32> {
         let span = spans.entry(t.event.skb).or_insert((at_ns, at_ns));
         *span = (span.0.min(at_ns), span.1.max(at_ns).max(read_ns.copied().unwrap_or(0)));
     }
+    for (buffer, at_ns) in &world.allocated_ns {
+        if let Some(span) = spans.get_mut(buffer) {
+            span.0 = span.0.min(*at_ns);
+        }
+    }
     let mut spans: Vec<_> = spans.into_iter().map(|(buffer, (from, to))| (from, to, buffer)).collect();
     spans.sort_unstable();
     let mut free: VecDeque<u32> = (1..=BUFFERS).collect();
@@ -87,6 +92,14 @@ impl Capture {
     pub fn begins_midway(mut self, random: &mut Random) -> Self {
         let at = random.within(0, self.events.len() as u64 / 2) as usize;
         self.events.drain(..at);
+        self
+    }
+
+    /// Only the events of one host, by its network namespace, and those of sockets without a flow.
+    pub fn of_host(mut self, world: &World, netns: u32) -> Self {
+        let here: HashSet<FlowId> =
+            world.flows.iter().filter(|flow| flow.netns == netns).map(|flow| flow.id).collect();
+        self.events.retain(|event| event.flow.is_none() || here.contains(&event.flow));
         self
     }
 

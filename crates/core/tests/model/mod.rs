@@ -126,6 +126,8 @@ pub struct World {
     /// The bytes that arrived in a stream's socket, by time.
     pub arrivals: HashMap<usize, BTreeMap<u64, (u64, u64)>>,
     pub next_buffer: u32,
+    /// When a buffer was allocated, if that was before its first event.
+    pub allocated_ns: HashMap<u32, u64>,
 }
 
 impl World {
@@ -144,6 +146,7 @@ impl World {
             at: HashMap::new(),
             arrivals: HashMap::new(),
             next_buffer: 1,
+            allocated_ns: HashMap::new(),
         }
     }
 

@@ -198,6 +198,9 @@ impl Tunnel {
                 let outer = Event { flow, skb, ip_id, segs: 1, ..Event::at(hop, at_ns) };
                 at_ns = emit(world, &inner, &part, outer) + 1;
             }
+            if k == 0 {
+                world.allocated_ns.insert(own, at_ns); // as a copy; else its buffer has the outer packet
+            }
             assert!(at_ns <= inner.event.time_ns + 1, "the outer packet came first");
         }
     }

@@ -1,7 +1,8 @@
 //! Datagrams other than one packet to one socket: super-packets, fragments, groups.
 
-use super::{About, World};
-use magscope_core::{Event, EventFlags, ExtentKind, FlowId, Hop, Proto};
+use super::{About, True, World};
+use magscope_core::journey::Journey;
+use magscope_core::{Event, EventFlags, ExtentKind, Flow, FlowId, Hop, Proto};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const TX: [Hop; 4] = [Hop::IpOut, Hop::IpPost, Hop::DevQueue, Hop::DevXmit];
@@ -266,4 +267,48 @@ pub fn group(world: &mut World, start_ns: u64) {
             at_ns = read(world, socket, about, len, at_ns);
         }
     }
+}
+
+/// Namespace of the bridge.
+const BRIDGE: u32 = 800;
+
+/// Puts a bridge between the sender and the receivers of each datagram to a group. It copies the packet to two ports, in
+/// the same buffer and with the same addresses; the copy in one of them waits.
+pub fn bridge_between(world: &mut World) {
+    let senders: Vec<Flow> =
+        world.flows.iter().filter(|flow| flow.remote.ip().is_multicast()).copied().collect();
+    for sender in senders {
+        let came_in = world.flow(BRIDGE, sender.remote, sender.local);
+        let goes_out = world.flow(BRIDGE, sender.local, sender.remote);
+        let of_sender = |t: &&True| t.event.flow == sender.id && t.event.hop == Hop::DevXmit;
+        let leaving: Vec<True> = world.events.iter().filter(of_sender).copied().collect();
+        for packet in leaving {
+            let arrives = |t: &&True| t.about == packet.about && t.event.hop == Hop::DevRecv;
+            let first_ns = world.events.iter().filter(arrives).map(|t| t.event.time_ns).min();
+            let left_ns = packet.event.time_ns;
+            if first_ns.is_some_and(|ns| ns < left_ns + 200) {
+                continue; // no time for a bridge
+            }
+            let copy = Event { socket: 0, ..packet.event };
+            let came = Event { flow: came_in, ifindex: 3, flags: EventFlags::GROUP, ..copy };
+            let at_ns = emit(world, Event { hop: Hop::DevRecv, ..came }, packet.about, left_ns + 20);
+            let at_ns = at_ns.min(left_ns + 60);
+            for ifindex in [4, 5] {
+                let port = Event { flow: goes_out, ifindex, ..copy };
+                let wait = if ifindex == 5 { 80 } else { 10 };
+                emit(world, Event { hop: Hop::DevQueue, ..port }, packet.about, at_ns + u64::from(ifindex));
+                emit(world, Event { hop: Hop::DevXmit, ..port }, packet.about, at_ns + wait);
+            }
+        }
+    }
+}
+
+/// Each receiver of a datagram to a group has the hops of its own host.
+pub fn arrival_is_own(world: &World, journey: &Journey) -> Result<(), String> {
+    let is_own = |hop: Hop| {
+        let truth = journey.rungs.time_ns(hop).and_then(|ns| world.event_at(ns));
+        truth.is_none_or(|t| t.event.flow == journey.rx_flow)
+    };
+    let has_all = journey.rx_flow.is_none() || RX.iter().all(|hop| journey.rungs.has(*hop) && is_own(*hop));
+    if has_all { Ok(()) } else { Err(format!("lacks its own arrival: {journey:?}")) }
 }

@@ -335,8 +335,10 @@ impl Reading {
                 Ok(Some(batch)) => batch,
                 Ok(None) => return true,
                 Err(_) => {
-                    let what =
-                        format!("{} was booted anew: what comes from now on is another host's", self.info.host);
+                    let what = format!(
+                        "{} was booted again: what comes from now on has another clock",
+                        self.info.host
+                    );
                     self.feeder.push_notice(what, true);
                     return false;
                 }

@@ -36,6 +36,9 @@ pub fn show(ctx: &Context, mut typed: Typed, keys: &KeyMap, cx: &mut UiContext) 
         if enter && let Some(command) = found.get(typed.chosen) {
             run = Some((*command, behind(&typed.text).to_owned()));
         }
+        // The keys at the right end are not below the scroll bar.
+        let scroll = &mut ui.spacing_mut().scroll;
+        scroll.floating_allocated_width = scroll.bar_width;
         ScrollArea::vertical().max_height(420.0).auto_shrink([false, true]).show(ui, |ui| {
             for (n, command) in found.iter().enumerate() {
                 ui.horizontal(|ui| {

@@ -5,7 +5,7 @@ use super::{Next, Overlay, modal};
 use crate::host_request::HostRequest;
 use crate::ui_context::UiContext;
 use crate::world::World;
-use egui::{Context, RichText, ScrollArea, TextEdit};
+use egui::{Align, Context, Layout, RichText, ScrollArea, TextEdit};
 use magscope_core::foreign::clean;
 use magscope_scope::Scope;
 use std::collections::BTreeSet;
@@ -172,6 +172,10 @@ pub fn show(ctx: &Context, mut picker: Picker, scope: &Scope, world: &dyn World,
             }
             done = response.lost_focus() && ui.input(|input| input.key_pressed(egui::Key::Enter));
         });
+        // A control with the focus takes the key.
+        let is_free = ui.memory(|memory| memory.focused().is_none());
+        let is_entered = ui.input(|input| input.key_pressed(egui::Key::Enter));
+        done |= is_entered && is_free && !picker.chosen.is_empty();
         entries(ui, &mut picker, cx);
         ui.add_space(4.0);
         ui.horizontal(|ui| {
@@ -224,25 +228,33 @@ fn entries(ui: &mut egui::Ui, picker: &mut Picker, cx: &UiContext) {
             ui.label(RichText::new("no directories in here").color(cx.c.dim));
         }
         Ok(entries) => {
-            for entry in &entries {
-                if entry.recording && picker.what.reads() {
-                    let mut on = picker.chosen.contains(&entry.path);
-                    let words = RichText::new(&entry.name).color(cx.c.accent);
-                    if ui.checkbox(&mut on, words).on_hover_text("a recording").changed() {
-                        if on {
-                            picker.chosen.insert(entry.path.clone());
-                        } else {
-                            picker.chosen.remove(&entry.path);
-                        }
-                    }
-                } else if ui.selectable_label(false, format!("{}/", entry.name)).clicked() {
-                    let name = Path::new(&picker.path).file_name().map(ToOwned::to_owned);
-                    picker.path = match name.filter(|_| !picker.what.reads()) {
-                        Some(name) => entry.path.join(name).display().to_string(),
-                        None => entry.path.display().to_string(),
-                    };
+            // All of a row is clicked, not only its name.
+            ui.with_layout(Layout::top_down_justified(Align::Min), |ui| {
+                for entry in &entries {
+                    row(ui, entry, picker, cx);
                 }
-            }
+            });
         }
     });
+}
+
+/// A recording to tick, or a directory to open.
+fn row(ui: &mut egui::Ui, entry: &Entry, picker: &mut Picker, cx: &UiContext) {
+    if entry.recording && picker.what.reads() {
+        let mut on = picker.chosen.contains(&entry.path);
+        let words = RichText::new(&entry.name).color(cx.c.accent);
+        if ui.checkbox(&mut on, words).on_hover_text("a recording").changed() {
+            if on {
+                picker.chosen.insert(entry.path.clone());
+            } else {
+                picker.chosen.remove(&entry.path);
+            }
+        }
+    } else if ui.selectable_label(false, format!("{}/", entry.name)).clicked() {
+        let name = Path::new(&picker.path).file_name().map(ToOwned::to_owned);
+        picker.path = match name.filter(|_| !picker.what.reads()) {
+            Some(name) => entry.path.join(name).display().to_string(),
+            None => entry.path.display().to_string(),
+        };
+    }
 }

@@ -1,5 +1,6 @@
 //! Comparison of two recordings: significant changes, and overlaid distributions.
 
+use super::compare_words::{endings, warning_words};
 use super::distributions::{self, Curve};
 use crate::compare::{CLASSES, Compared, edge_ns};
 use crate::grid::{self, Click, Col, Press, number, words};
@@ -44,9 +45,13 @@ pub fn show(ui: &mut Ui, compared: Option<&Compared>, cx: &mut UiContext) {
         ui.label(RichText::new(format!("■ before: {}", compared.names.0)).color(before));
         ui.label(RichText::new(format!("■ after: {}", compared.names.1)).color(after));
         for warning in &compared.comparison.warnings {
-            ui.label(RichText::new(format!("! {warning}")).color(cx.c.slow).small());
+            ui.label(RichText::new(format!("! {}", warning_words(warning))).color(cx.c.slow).small());
         }
     });
+    for protocol in &compared.comparison.protocols {
+        let colour = if protocol.shares.iter().any(|share| share.differs) { cx.c.slow } else { cx.c.dim };
+        ui.label(RichText::new(endings(protocol)).color(colour).small());
+    }
     distributions::axes(ui, cx);
     let rows: Vec<Row> = compared
         .comparison

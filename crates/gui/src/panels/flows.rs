@@ -46,8 +46,8 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
             }
             ui.label(RichText::new(format!("flows of {}", within.words)).color(cx.c.accent));
         }
-        let rows = if table.by == GroupBy::Flow { "flows" } else { "groups" };
-        let mut words = format!("{} {rows}", count(table.total as u64));
+        let (one, many) = if table.by == GroupBy::Flow { ("flow", "flows") } else { ("group", "groups") };
+        let mut words = counted(table.total as u64, one, many);
         if table.left_out > 0 {
             words = format!(
                 "{words}; {} of others are counted, not listed",

@@ -7,7 +7,7 @@ use crate::ui_context::UiContext;
 use egui::{
     Align2, Color32, ColorImage, Mesh, Rect, Role, ScrollArea, Sense, Stroke, TextureId, Ui, WidgetInfo, pos2,
 };
-use magscope_scope::format::{SUMMED, amount, count, duration, short_duration};
+use magscope_scope::format::{SUMMED, count, duration, short_duration};
 use magscope_scope::look::{HeatMap, HeatRow, HitHeat, SumMap};
 use magscope_scope::{Action, DIVISIONS, Frame, Place};
 use std::ops::Range;
@@ -36,6 +36,8 @@ const LATENCY: f32 = 46.0;
 const TIME: f32 = 18.0;
 /// Width of the numbers.
 const FIGURES: f32 = 270.0;
+/// Room of one of them, points. They are right-aligned, and only the last, a count, is longer than its column.
+const FIGURE: f32 = 84.0;
 
 /// Draws the panel.
 pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
@@ -203,7 +205,7 @@ fn probe(ui: &mut Ui, heat: &HitHeat, width: f32, (left, right): (f32, f32), cx:
     let at = pos2(left - LATENCY - 8.0, rect.center().y);
     text::put(painter, at, Align2::RIGHT_CENTER, &heat.probe.name, WORDS, colour, NAMES - LATENCY - 8.0);
     let at = pos2(right + 66.0 * 4.0, rect.center().y);
-    text::put(painter, at, Align2::RIGHT_CENTER, &amount(heat.hits), NUMBERS, cx.c.text, 66.0);
+    text::put(painter, at, Align2::RIGHT_CENTER, &count(heat.hits), NUMBERS, cx.c.text, FIGURE);
     response.on_hover_text_at_pointer(format!("{}: {} hits", heat.probe.place(), count(heat.hits)));
 }
 
@@ -224,10 +226,10 @@ fn titles(ui: &mut Ui, left: f32, right: f32, cx: &UiContext) {
 
 fn figures(painter: &egui::Painter, right: f32, y: f32, row: &HeatRow, colour: Color32) {
     let t = row.times;
-    let words = [duration(t.p50_ns), duration(t.p99_ns), duration(t.max_ns), amount(t.n)];
+    let words = [duration(t.p50_ns), duration(t.p99_ns), duration(t.max_ns), count(t.n)];
     for (n, words) in words.iter().enumerate() {
         let at = pos2(right + 66.0 * (n as f32 + 1.0), y);
-        text::put(painter, at, Align2::RIGHT_CENTER, words, NUMBERS, colour, 66.0);
+        text::put(painter, at, Align2::RIGHT_CENTER, words, NUMBERS, colour, FIGURE);
     }
 }
 

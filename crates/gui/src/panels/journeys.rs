@@ -12,12 +12,18 @@ use magscope_scope::{Action, Frame, List, Listed, condition};
 const TOTAL: &str = "total";
 const BEGAN: &str = "began (UTC)";
 
+/// The column of the blamed part, or of the reason of a failure, and that of its time.
+const PART: &str = "longest part";
+const PART_TIME: &str = "its time";
+/// Width of the reasons of failures.
+const REASON: f32 = 440.0;
+
 pub(super) const COLUMNS: &[Col] = &[
     number(TOTAL, 76.0),
-    words("longest part", 300.0),
-    number("its time", 76.0),
+    words(PART, 350.0),
+    number(PART_TIME, 76.0),
     number("bytes", 76.0),
-    words("flow", 330.0),
+    words("flow", 280.0),
     number(BEGAN, 130.0),
     number("number", 70.0),
 ];
@@ -45,15 +51,10 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         return;
     }
     let (accent, bad) = (cx.c.accent, cx.c.bad);
-    let mut columns = COLUMNS.to_vec();
-    for column in &mut columns {
-        match column.title() {
-            TOTAL => *column = column.sorts(frame.controls.list == List::Slowest),
-            BEGAN => *column = column.sorts(frame.controls.list != List::Slowest),
-            _ => {}
-        }
-    }
-    let clicked = grid::show(ui, "journeys", &columns, table.rows.len(), cx, |row, n| {
+    let columns = columns(frame.controls.list);
+    let is_failed = frame.controls.list == List::Bad;
+    let name = if is_failed { "failed journeys" } else { "journeys" };
+    let clicked = grid::show(ui, name, &columns, table.rows.len(), cx, |row, n| {
         let Some(listed) = table.rows.get(n) else { return };
         row.select(listed.selected);
         let line = listed.line;
@@ -61,7 +62,9 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
         row.put(duration(line.total_ns()), colour);
         let (words, ns, is_bad) = blame(listed);
         row.put(words, if is_bad { bad } else { colour });
-        row.put(ns.map_or_else(String::new, duration), colour);
+        if !is_failed {
+            row.put(ns.map_or_else(String::new, duration), colour);
+        }
         row.put(bytes(line.journey.bytes()), colour);
         let flow = line.ends.map(|(from, to)| format!("{} {from} → {to}", line.journey.proto));
         row.put(flow.unwrap_or_else(|| line.journey.proto.to_string()), colour);
@@ -92,6 +95,18 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
     }
 }
 
+/// The columns of a list, with the one that orders it. A failed journey has a reason, which is long, and no time of it.
+fn columns(list: List) -> Vec<Col> {
+    let ordered = |column: &Col| match column.title() {
+        TOTAL => column.sorts(list == List::Slowest),
+        BEGAN => column.sorts(list != List::Slowest),
+        PART if list == List::Bad => column.of_width(REASON),
+        _ => *column,
+    };
+    let is_shown = |column: &&Col| list != List::Bad || column.title() != PART_TIME;
+    COLUMNS.iter().filter(is_shown).map(ordered).collect()
+}
+
 /// Blame, its duration, and true for a failed journey.
 fn blame(row: &Listed) -> (String, Option<u64>, bool) {
     match (row.line.journey.verdict, &row.blame) {
@@ -99,5 +114,19 @@ fn blame(row: &Listed) -> (String, Option<u64>, bool) {
         (Verdict::Dropped { .. } | Verdict::LostAfter { .. }, _) => (row.verdict.clone(), None, true),
         (_, None) => (row.verdict.clone(), None, false),
         (_, Some((words, ns))) => (words.clone(), Some(*ns), false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_journeys_have_no_empty_column() {
+        let titles = |list| columns(list).iter().map(Col::title).collect::<Vec<_>>();
+        assert_eq!(titles(List::Slowest).len(), COLUMNS.len());
+        let failed = titles(List::Bad);
+        assert_eq!(failed.len() + 1, COLUMNS.len());
+        assert!(!failed.contains(&PART_TIME) && failed.contains(&PART), "{failed:?}");
     }
 }

@@ -12,6 +12,20 @@ use magscope_scope::{Action, Frame, condition};
 
 /// Number of services.
 const SERVICES: usize = 20;
+/// Widths of numbers, characters.
+const TIME: usize = 8;
+const COUNT: usize = 9;
+const SHARE: usize = 6;
+/// Titles of the table of services, with the widths of numbers, 0 for texts.
+const TITLES: [(&str, usize); 7] = [
+    ("service", 0),
+    ("p50", TIME),
+    ("p99", TIME),
+    ("max", TIME),
+    ("n", COUNT),
+    ("turns", SHARE),
+    ("where the slowest go", 0),
+];
 /// Size of a bar.
 const BAR: egui::Vec2 = vec2(320.0, 12.0);
 
@@ -39,21 +53,28 @@ pub fn show(ui: &mut Ui, frame: &Frame, cx: &mut UiContext) {
 
 fn services(ui: &mut Ui, table: &RequestTable, cx: &mut UiContext) {
     Grid::new("services").num_columns(7).spacing([12.0, 2.0]).show(ui, |ui| {
-        for words in ["service", "p50", "p99", "max", "n", "turns", "where the slowest go"] {
-            explained(ui.label(RichText::new(words).color(cx.c.dim)), words);
+        for (words, width) in TITLES {
+            // As wide as the numbers below, which are right-aligned.
+            let title = if width == 0 {
+                RichText::new(words).color(cx.c.dim)
+            } else {
+                number(format!("{words:>width$}"), cx.c.dim)
+            };
+            explained(ui.label(title), words);
         }
         ui.end_row();
         for row in &table.rows {
             let first = ui.label(row.label());
             menu::on_line(ui, &first, cx, || service(row));
-            let times = row.total.or(row.answer);
+            let times = row.times();
             for ns in [times.map(|q| q.p50_ns), times.map(|q| q.p99_ns), times.map(|q| q.max_ns)] {
                 let time = ns.map_or_else(|| "·".to_owned(), duration);
-                ui.label(number(format!("{time:>8}"), cx.c.text));
+                ui.label(number(format!("{time:>TIME$}"), cx.c.text));
             }
             let all = row.grades.total();
-            ui.label(number(format!("{:>9}", count(all)), cx.c.text));
-            ui.label(number(percent(row.grades.turn as f64 / all.max(1) as f64), cx.c.text));
+            ui.label(number(format!("{:>COUNT$}", count(all)), cx.c.text));
+            let turns = percent(row.grades.turn as f64 / all.max(1) as f64);
+            ui.label(number(format!("{turns:>SHARE$}"), cx.c.text));
             ui.label(RichText::new(slowest_parts(row)).color(cx.c.dim));
             ui.end_row();
         }
@@ -63,10 +84,7 @@ fn services(ui: &mut Ui, table: &RequestTable, cx: &mut UiContext) {
 /// A service for the menu.
 fn service(row: &RequestRow) -> Target {
     let label = row.label();
-    let times = row
-        .total
-        .or(row.answer)
-        .map(|q| [q.p50_ns, q.p99_ns, q.max_ns].map(|ns| duration(ns).trim().to_owned()));
+    let times = row.times().map(|q| [q.p50_ns, q.p99_ns, q.max_ns].map(|ns| duration(ns).trim().to_owned()));
     let times = times.map(|times| times.join("\t")).unwrap_or_default();
     let text = format!("{label}\t{times}\t{}\t{}", row.grades.total(), slowest_parts(row));
     Target { condition: condition::of_service(&label), text }
@@ -117,4 +135,38 @@ fn bar(ui: &mut Ui, total_ns: u64, from_ns: u64, ns: u64, colour: Color32) {
     let filled =
         Rect::from_min_max(pos2(from, area.top() + 1.0), pos2(to.max(from + 1.0), area.bottom() - 1.0));
     ui.painter().rect_filled(filled, 1.0, colour);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::Proto;
+    use magscope_report::GradeCounts;
+    use magscope_report::stats::Quantiles;
+
+    #[test]
+    fn times_of_a_service_are_those_of_most_of_its_turns() {
+        let times = |p50_ns, n| Some(Quantiles { p50_ns, n, ..Quantiles::default() });
+        let row = |seen| RequestRow {
+            proto: Proto::TCP,
+            name: ":80".to_owned(),
+            grades: GradeCounts { turn: 1_000, ..GradeCounts::default() },
+            total: times(7_000_000, seen),
+            answer: times(2_000_000, 1_000),
+            request_bytes: 0,
+            response_bytes: 0,
+            retransmits: 0,
+            asked_again: 0,
+            slowest: Vec::new(),
+            slowest_exchange: None,
+            unanswered_requester: None,
+            long: 0,
+            waited_for: None,
+            may_be_more: false,
+        };
+        for (seen, p50_ns) in [(3, 2_000_000), (900, 7_000_000)] {
+            let text = service(&row(seen)).text;
+            assert_eq!(text.split('\t').nth(1), Some(duration(p50_ns).trim()), "{text}");
+        }
+    }
 }

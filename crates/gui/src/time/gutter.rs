@@ -29,7 +29,7 @@ pub fn names(ui: &mut Ui, plot: &Plot, left: f32, frame: &Frame, cx: &mut UiCont
                     own(ui, place, probe, legible, cx);
                 }
             }
-            Place::Wire(number) => wire(ui, place, number, frame, cx),
+            Place::Wire(number) => wire(ui, place, number, legible, frame, cx),
             Place::Forwarder(number) => bands::title(ui, place, lane, number, legible, frame, cx),
             Place::Inside(number, hop) => bands::hop(ui, place, (number, hop), legible, frame, cx),
             Place::Hop(hop) => {
@@ -105,7 +105,7 @@ fn measured(lane: &Lane) -> String {
     }
 }
 
-fn wire(ui: &Ui, place: Rect, number: u8, frame: &Frame, cx: &UiContext) {
+fn wire(ui: &Ui, place: Rect, number: u8, legible: bool, frame: &Frame, cx: &UiContext) {
     let words = match frame.wire.half_width_ns {
         Some(ns) if ns > 0 && frame.leg(number).is_between_clocks => format!("wire ±{}", short_duration(ns)),
         None if frame.leg(number).is_between_clocks => "wire: not joined".to_owned(),
@@ -113,8 +113,10 @@ fn wire(ui: &Ui, place: Rect, number: u8, frame: &Frame, cx: &UiContext) {
     };
     let response = ui.interact(place, ui.scope_id().with(("wire", number)), Sense::hover());
     response.widget_info(|| WidgetInfo::labeled(Role::ListItem, true, &words));
-    let at = pos2(place.right() - 8.0, place.center().y);
-    text::put(ui.painter(), at, Align2::RIGHT_CENTER, &words, SMALL, cx.c.dim, place.width() - 4.0);
+    if legible {
+        let at = pos2(place.right() - 8.0, place.center().y);
+        text::put(ui.painter(), at, Align2::RIGHT_CENTER, &words, SMALL, cx.c.dim, place.width() - 4.0);
+    }
     if let Some(leg) = bands::words(frame, Place::Wire(number)) {
         response.on_hover_text_at_pointer(leg);
     }

@@ -148,6 +148,7 @@ fn checks(facts: &HostFacts, rows: &[Row]) -> Vec<Check> {
         memory(facts),
         others(),
     ];
+    checks.extend(tracefs(facts));
     checks.extend(locked_memory(facts, facts::locked_memory()));
     checks
 }
@@ -262,13 +263,24 @@ fn cgroup(facts: &HostFacts) -> Check {
     let (missing, advice) = if facts.cgroups {
         (
             "not mounted",
-            "udp.recv needs it: mount -t cgroup2 none /sys/fs/cgroup; with `ip netns exec`, use `nsenter --net=/run/netns/NAME`",
+            "names of containers need it, and udp.recv where no function can be probed: mount -t cgroup2 none /sys/fs/cgroup; \
+             with `ip netns exec`, use `nsenter --net=/run/netns/NAME`",
         )
     } else {
-        ("not in this kernel", "udp.recv needs it: a kernel with CONFIG_CGROUPS=y")
+        (
+            "not in this kernel",
+            "names of containers need it, and udp.recv where no function can be probed: a kernel with CONFIG_CGROUPS=y",
+        )
     };
     let found = facts.cgroup2.as_ref().map_or_else(|| missing.to_owned(), |path| path.display().to_string());
     check("cgroup v2", facts.cgroup2.is_some(), found, advice)
+}
+
+/// A warning where tracefs can be mounted; without it the tracepoints of system calls and custom probes are missing.
+fn tracefs(facts: &HostFacts) -> Option<Check> {
+    let advice = "custom probes at tracepoints need it, and udp.send where no function can be probed: \
+                  mount -t tracefs none /sys/kernel/tracing; with `ip netns exec`, use `nsenter --net=/run/netns/NAME`";
+    facts.tracefs_mountable.then(|| check("tracefs", false, "not mounted", advice))
 }
 
 /// The engines whose containers have names. The state is read as a capture does: without capabilities.
@@ -293,9 +305,19 @@ fn containers(facts: &HostFacts) -> Check {
         places.push("no engine has a state here".to_owned());
     }
     let refused = states.iter().any(|state| state.found.is_err());
-    let advice = "containers of that engine have an id in place of a name: start magnet-scope as root";
+    let advice = engine_advice(rustix::process::geteuid().is_root());
     let found = format!("{named} of {} that run have a name; {}", running.len(), places.join(", "));
     check(WHAT, !refused, found, advice)
+}
+
+/// What follows from an engine whose state may not be read, and what helps. Root reads it without capabilities.
+const fn engine_advice(is_root: bool) -> &'static str {
+    if is_root {
+        "containers of that engine have an id in place of a name: its state belongs to another user, as that of a \
+         rootless engine, or a security module forbids to read it"
+    } else {
+        "containers of that engine have an id in place of a name: start magnet-scope as root"
+    }
 }
 
 fn clock(facts: &HostFacts) -> Check {
@@ -370,5 +392,20 @@ mod tests {
         let large = locked_memory(&facts, Some(1 << 30)).expect("a limit");
         assert!(large.good && large.advice.is_empty());
         assert!(locked_memory(&facts, None).is_none());
+    }
+
+    #[test]
+    fn root_is_not_advised_to_become_root() {
+        let (root, user) = (engine_advice(true), engine_advice(false));
+        assert!(!root.contains("as root") && root.contains("another user"), "{root}");
+        assert!(user.ends_with("start magnet-scope as root"), "{user}");
+    }
+
+    #[test]
+    fn a_tracefs_that_can_be_mounted_is_a_warning_with_the_command() {
+        let facts = HostFacts { tracefs_mountable: true, ..HostFacts::default() };
+        let found = tracefs(&facts).expect("a warning");
+        assert!(!found.good && found.advice.contains("mount -t tracefs") && found.advice.contains("nsenter"));
+        assert!(tracefs(&HostFacts::default()).is_none());
     }
 }

@@ -20,7 +20,7 @@ use anyhow::{Context, Result};
 use compress::Compression;
 use format::Format;
 use magscope_core::{Filter, Hop};
-use magscope_export::format::pcapng::WIRE;
+use magscope_export::format::pcapng::{WIRE, reason_for_none};
 use magscope_export::{Chosen, Export, ExportError, Table, TimeLine, Written};
 use magscope_scope::format::{bytes, count};
 use magscope_timeline::merged_reader::Piece;
@@ -129,7 +129,7 @@ pub fn run(args: &Args) -> Result<()> {
         return Err(Cancelled("cancelled; nothing was written".to_owned()).into());
     }
     reporting::note_evicted(&walked);
-    let written = fed.finish().with_context(|| target::cannot(&args.output))?;
+    let written = fed.finish().map_err(|error| target::failed(&args.output, error))?;
     let size = target.commit()?;
     print_written(&args.output, &written, size, began);
     recordings.missing().iter().chain(&recordings.clocks_apart()).for_each(|note| output::note(note));
@@ -221,6 +221,11 @@ impl Args {
         if self.compress.is_some() && !format.can_compress() {
             return usage("this format is not compressed from outside: those who read it would not know it");
         }
+        if format == Format::Pcapng
+            && let Some(reason) = reason_for_none(&self.hops)
+        {
+            return usage(&reason);
+        }
         if self.follow && !format.can_follow() {
             return usage(
                 "--follow is for ulm, bp and jsonl: what the other formats write is whole only at the end",
@@ -260,5 +265,23 @@ fn print_written(path: &Path, written: &Written, size: Option<u64>, began: Insta
     }
     for (what, n) in &written.left_out {
         output::note(&format!("{} {what}", count(*n)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn hops_without_packets_are_wrong_usage_of_pcapng_alone() {
+        let words = ["magnet-scope", "export", "a.session", "-o", "a.pcapng", "--hops", "app.send"];
+        let cli = Cli::try_parse_from(words).expect("a command line");
+        let Some(Command::Export(args)) = cli.command else { panic!("another subcommand") };
+        let error = args.check(Format::Pcapng, args.part).expect_err("the file would be empty");
+        assert!(error.downcast_ref::<Usage>().is_some(), "{error:#}");
+        assert!(error.to_string().contains("no packets pass at the chosen hops (app.send)"), "{error:#}");
+        assert!(args.check(Format::Ulm, args.part).is_ok());
     }
 }

@@ -23,6 +23,14 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// What an import does with lines of forwarders, as the user reads it after a number.
+const FORWARDED: &str =
+    "lines are of forwarders between the ends and were left out: reports have their time as that of the wire";
+
+/// What an import makes of datagrams whose receivers nothing joins, as the user reads it after a number of lines.
+const UNIDENTIFIED: &str =
+    "lines are of datagrams to groups without an identification: each receiver has a datagram of its own";
+
 /// Maximum number of bad lines shown.
 const SHOWN: u64 = 5;
 /// Maximum number of event names listed.
@@ -126,7 +134,7 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
             "ULM lines begin with DATE=, BP lines with ts=".to_owned()
         } else {
             format!(
-                "say what its events stand for: --map {}=ip.out",
+                "give the hop of its events: --map {}=ip.out",
                 first.unknown.keys().next().map_or("EVENT", |e| e)
             )
         };
@@ -171,6 +179,12 @@ fn lines(args: &Args, stop: &Stop) -> Result<()> {
     }
     if events.shared_losses() > 0 {
         output::note(&format!("{} {}", count(events.shared_losses()), Omission::HostsOfLosses.words()));
+    }
+    if events.forwarded > 0 {
+        output::note(&format!("{} {FORWARDED}", count(events.forwarded)));
+    }
+    if events.unidentified() > 0 {
+        output::note(&format!("{} {UNIDENTIFIED}", count(events.unidentified())));
     }
     if events.renamed() > 0 {
         output::note(&format!("{} {}", count(events.renamed()), Omission::NamesOfThreads.words()));
@@ -220,7 +234,7 @@ fn unknown(names: &BTreeMap<String, u64>) {
     most.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
     let listed: Vec<String> =
         most.iter().take(LISTED).map(|(name, n)| format!("{name} ({})", count(**n))).collect();
-    let what = "events stand for no hop and were left out; --map EVENT=HOP takes them in";
+    let what = "events belong to no hop and were left out; --map EVENT=HOP includes them";
     output::note(&format!("{} {what}: {}", count(all), listed.join(", ")));
 }
 

@@ -5,6 +5,7 @@ use crate::{output, sessions};
 use anyhow::Result;
 use magscope_core::node::{NodeInfo, Service};
 use magscope_core::{Change, HopCount, LossCause};
+use magscope_scope::format::counted;
 use magscope_session::{LossTotals, Meta, Session};
 use serde::Serialize;
 use std::fmt::Write;
@@ -131,7 +132,8 @@ fn damaged(dir: &Path, places: usize) -> anyhow::Error {
     let next =
         format!("what is whole can be read: `magnet-scope report {}` says how much was lost", dir.display());
     let cause = "files were changed or cut off after they were recorded, or the disk fails";
-    Hint::error(format!("{}: {places} damaged places", dir.display()), cause, next)
+    let places = counted(places as u64, "damaged place", "damaged places");
+    Hint::error(format!("{}: {places}", dir.display()), cause, next)
 }
 
 fn text(info: &Info<'_>) -> String {
@@ -223,4 +225,15 @@ fn losses(losses: &LossTotals) -> String {
     let causes = LossCause::ALL.into_iter().filter(|cause| losses.of(*cause) > 0);
     let causes: Vec<_> = causes.map(|cause| format!("{} ({cause})", losses.of(cause))).collect();
     if causes.is_empty() { "nothing".to_owned() } else { causes.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_damaged_place_is_singular() {
+        let of = |places| damaged(Path::new("a"), places).to_string();
+        assert_eq!([of(1), of(2)], ["a: 1 damaged place", "a: 2 damaged places"]);
+    }
 }

@@ -1,14 +1,15 @@
 //! `magnet-scope replay DIR…`: recordings on the screen, at a speed; a report where there is no screen.
 
 use crate::cli::{LimitArgs, PartArgs, SessionsArgs};
-use crate::failure::Hint;
+use crate::failure::{Hint, Usage};
 use crate::recordings::Recordings;
 use crate::screen::ScreenArgs;
 use crate::{output, reporting, screen};
 use anyhow::Result;
+use magscope_core::source::SourceError;
 use magscope_report::ReportBuilder;
 use magscope_scope::transport::{FASTEST, SLOWEST};
-use magscope_tui::Picture;
+use magscope_tui::{BadKey, Picture};
 
 /// Arguments of `replay`.
 #[derive(Debug, clap::Args)]
@@ -60,7 +61,7 @@ pub fn run(args: &Args) -> Result<()> {
     let recordings = Recordings::open(&args.sessions.dirs, args.part, limits)?;
     if let Some(picture) = args.picture {
         let keys = args.press.as_deref().unwrap_or_default();
-        let picture = screen::picture(&recordings, limits, &args.screen, picture, keys)?;
+        let picture = screen::picture(&recordings, limits, &args.screen, picture, keys).map_err(in_usage)?;
         recordings.note_damage();
         return output::text(&picture);
     }
@@ -73,9 +74,36 @@ pub fn run(args: &Args) -> Result<()> {
     reporting::print(&reporting::of_all(&recordings, limits, report)?, args.json)
 }
 
+/// A word that is no key is an error in usage.
+fn in_usage(error: anyhow::Error) -> anyhow::Error {
+    let bad = error.downcast_ref::<SourceError>().and_then(|error| error.downcast_ref::<BadKey>());
+    match bad.map(ToString::to_string) {
+        Some(words) => Usage(format!("--press: {words}")).into(),
+        None => error,
+    }
+}
+
 fn speed(text: &str) -> Result<f64, String> {
     let speed = text.trim_end_matches(['x', '×']).parse::<f64>().ok();
     speed.filter(|speed| (SLOWEST..=FASTEST).contains(speed)).ok_or_else(|| {
         format!("`{text}` is no speed; write a number from {SLOWEST} to {FASTEST}, as in `0.1` or `2`")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use magscope_core::node::NodeInfo;
+    use magscope_scope::Scope;
+
+    #[test]
+    fn a_misspelt_key_is_an_error_in_usage() {
+        let mut scope = Scope::new(NodeInfo::default(), magscope_scope::Options::default());
+        let picture: Picture = "80x24".parse().expect("a size");
+        let text = picture.text(&mut scope, magscope_tui::Options::default(), "PageDwn", &mut |_| Ok(()));
+        let error = in_usage(anyhow::Error::from_boxed(text.expect_err("no key")));
+        assert!(error.downcast_ref::<Usage>().is_some(), "{error}");
+        assert!(error.to_string().contains("`PageDown`"), "{error}");
+        assert!(in_usage(anyhow::anyhow!("another")).downcast_ref::<Usage>().is_none());
+    }
 }

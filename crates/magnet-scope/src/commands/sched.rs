@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<()> {
         return Err(Hint::error(
             format!("no switch can be measured here: {because}"),
             "it takes the tracepoint sched_exit_tp (Linux 6.16) or kprobes",
-            "`--hops +sched.switch` with `record` still tells who ran when",
+            "`--hops +sched.switch` with `record` still records who ran when",
         ));
     }
     capture::drop_privileges()?;

@@ -8,7 +8,7 @@ use super::health::{Health, Tally, left, rest};
 use super::names;
 use super::retention::{Limits, Retention};
 use crate::output;
-use crate::recording::Directory;
+use crate::recording::{Directory, last_line};
 use crate::screen::Feed;
 use anyhow::{Context, Result, anyhow};
 use magscope_core::Batch;
@@ -242,7 +242,7 @@ impl<S: Source> Series<S> {
     fn ended(&mut self, name: &str, result: Result<Summary, SessionError>, status: RecorderStatus) {
         add(&mut self.tally, status);
         match result {
-            Ok(summary) => Self::log_closed(name, &summary),
+            Ok(summary) => output::note(&last_line(name, &summary)),
             Err(error) => {
                 let what = format!("{name} could not be closed, {} records LOST", status.lost);
                 self.fail(anyhow::Error::from(error).context(what));
@@ -253,14 +253,6 @@ impl<S: Source> Series<S> {
     fn fail(&mut self, error: anyhow::Error) {
         output::note(&format!("{error:#}"));
         self.failed.get_or_insert(error);
-    }
-
-    fn log_closed(name: &str, summary: &Summary) {
-        let lost = match summary.losses.total() {
-            0 => "nothing lost".to_owned(),
-            lost => format!("{lost} LOST (`magnet-scope info` says where)"),
-        };
-        output::note(&format!("{name}: {} events in {} bytes, {lost}", summary.events, summary.bytes));
     }
 
     /// Reports a full disk and its end, and lets a limit delete the oldest recording.

@@ -27,8 +27,8 @@ pub enum BadSize {
     /// Outside of the valid range.
     #[error("`{0}` is out of range; from `1M` to `1024TiB`")]
     Range(String),
-    /// Above the kernel's limit for the ring of one CPU.
-    #[error("`{0}` is more than the ring of a CPU can have; at most `2GiB`")]
+    /// Outside of the range of the ring of one CPU, whose largest size is the kernel's limit.
+    #[error("`{0}` is no size of the ring of a CPU; from `1M` to `2GiB`")]
     Ring(String),
 }
 
@@ -51,8 +51,11 @@ pub fn parse(text: &str) -> Result<u64, BadSize> {
 /// Reads the size of a CPU's ring, bytes.
 pub fn ring(text: &str) -> Result<u64, BadSize> {
     const LARGEST: u64 = 1 << 31;
-    let bytes = parse(text)?;
-    if bytes > LARGEST { Err(BadSize::Ring(shown(text))) } else { Ok(bytes) }
+    match parse(text) {
+        Ok(bytes) if bytes <= LARGEST => Ok(bytes),
+        Ok(_) | Err(BadSize::Range(_)) => Err(BadSize::Ring(shown(text))),
+        Err(other) => Err(other),
+    }
 }
 
 #[cfg(test)]
@@ -60,9 +63,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_has_an_end() {
+    fn a_ring_has_a_range_of_its_own() {
         assert_eq!(ring("2GiB"), Ok(1 << 31));
-        assert_eq!(ring("100GiB"), Err(BadSize::Ring("100GiB".to_owned())));
+        assert_eq!(ring("1M"), Ok(1_000_000));
+        for text in ["100GiB", "1", "0", "99999T"] {
+            let error = ring(text).expect_err(text);
+            assert_eq!(error, BadSize::Ring(text.to_owned()));
+            assert!(error.to_string().ends_with("from `1M` to `2GiB`"), "{error}");
+        }
+        assert!(matches!(ring("5gigs"), Err(BadSize::Unit { .. })));
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl Types {
             STRUCT | UNION => Shape::Composite,
             FUNC_PROTO => Shape::Function { returns: self.word(id, 2) },
             ARRAY => Shape::Other("an array"),
-            FWD => Shape::Other("a structure whose fields this kernel does not tell"),
+            FWD => Shape::Other("a structure whose fields this kernel does not describe"),
             0 => Shape::Other("of no type"),
             _ => Shape::Other("no number"),
         }

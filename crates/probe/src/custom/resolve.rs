@@ -209,7 +209,7 @@ impl<'a> Resolver<'a> {
             )
         })?;
         let Shape::Pointer(proto) = self.types.shape(id) else {
-            return Err(format!("the kernel does not tell the arguments of the tracepoint `{name}`"));
+            return Err(format!("the kernel has no description of the arguments of the tracepoint `{name}`"));
         };
         // the prototype lacks argument names, but the function that calls the probes has them
         let iterator = format!("__traceiter_{name}");

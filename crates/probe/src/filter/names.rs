@@ -37,7 +37,10 @@ pub enum NotFound {
     #[error("no such cgroup below {}", .0.display())]
     Cgroup(PathBuf),
     /// The host has no cgroup v2 hierarchy.
-    #[error("no cgroup v2 hierarchy is mounted")]
+    #[error(
+        "no cgroup v2 hierarchy is mounted here (`ip netns exec` mounts a /sys without it): use \
+         `nsenter --net=/run/netns/NAME` instead"
+    )]
     NoCgroups,
     /// No container has that name, and no cgroup name contains the id.
     #[error("no container is called so, and no cgroup's name has that in it; is the container running?{}", those(.0))]

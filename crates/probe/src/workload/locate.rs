@@ -153,9 +153,12 @@ pub fn netns_names(found: &Found, containers: &[Container], present: &[NetnsName
 /// The name of the namespace of process 1.
 pub const HOST: &str = "host";
 
+/// The name of the capture's own namespace, where nothing better is known.
+const HERE: &str = "here";
+
 /// True for a name that this program gave for want of a better one.
 fn is_made_up(name: &str) -> bool {
-    name.starts_with("pid:") || name.starts_with("netns:")
+    name == HERE || name.starts_with("pid:") || name.starts_with("netns:")
 }
 
 /// What of `found` a node lacks so far.

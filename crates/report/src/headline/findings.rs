@@ -7,12 +7,12 @@ use crate::stats::HopPairStats;
 use crate::stats::heaviest::{Heaviest, Weighed};
 use magscope_core::blame::{Blame, Part};
 use magscope_core::context::Context;
-use magscope_core::flow::Flow;
+use magscope_core::flow::{Flow, FlowId, Proto};
 use magscope_core::hop::Hop;
 use magscope_core::journey::{Journey, Verdict};
 use magscope_core::{Event, Outcomes};
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// Maximum number of services, those with the most journeys.
 const MOST_SERVICES: usize = 512;
@@ -20,6 +20,12 @@ const MOST_SERVICES: usize = 512;
 const MOST_ENDS: usize = 16;
 /// Number of slowest journeys of a service with their parts.
 const SLOWEST: usize = 32;
+/// Maximum number of resets that were sent; beyond it all are forgotten.
+const MOST_RESETS: usize = 1 << 14;
+/// Maximum time between a reset for bytes of an ended connection and the last hop of these bytes, nanoseconds.
+const RESET_NS: u64 = 10_000_000;
+/// The kernel's reason for packets that it frees in a queue without more to say.
+const UNSPECIFIED: &str = "not_specified";
 
 /// How a lost journey ended.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,15 +53,22 @@ pub(super) struct Service {
     pub key: ServiceKey,
     pub outcomes: Outcomes,
     pub ends: BTreeMap<End, u64>,
+    /// Dropped journeys whose bytes came to a connection that had ended at its reader. They are not among the ends.
+    pub late: u64,
+    /// Dropped datagrams that were thrown away in the queue of their socket. They are not among the ends.
+    pub unread: u64,
     /// Name of the last reading process.
     pub reader: Option<String>,
-    /// Times of complete journeys.
+    /// Times of complete journeys that are not ambiguous.
     pub times: HopPairStats,
     pub slowest: BinaryHeap<Reverse<Slow>>,
     /// The longest that one of them waited for a retransmission, nanoseconds.
     pub longest_resend_ns: u64,
-    /// Key of the last journey that was dropped or lost, of the last that was resent, and of the last slow one.
+    /// Key of the last journey that was dropped or lost, of the last that came too late, of the last that was thrown away
+    /// unread, of the last that was resent, and of the last slow one.
     pub last_lost: Option<u64>,
+    pub last_late: Option<u64>,
+    pub last_unread: Option<u64>,
     pub last_resent: Option<u64>,
     pub last_slow: Option<u64>,
 }
@@ -67,6 +80,8 @@ impl Weighed for Service {
 
     fn merge(&mut self, other: &Self) {
         self.outcomes.merge(&other.outcomes);
+        self.late += other.late;
+        self.unread += other.unread;
     }
 
     fn by_name(&self, other: &Self) -> Ordering {
@@ -77,7 +92,46 @@ impl Weighed for Service {
 impl Service {
     /// Journeys that the network dropped or lost.
     pub fn bad(&self) -> u64 {
-        self.outcomes.dropped_journeys().saturating_add(self.outcomes.lost())
+        self.dropped().saturating_add(self.outcomes.lost())
+    }
+
+    /// Journeys that the kernel dropped on their path, and somebody still waited for.
+    pub fn dropped(&self) -> u64 {
+        self.outcomes.dropped_journeys().saturating_sub(self.late).saturating_sub(self.unread)
+    }
+
+    /// Counts a journey that the network dropped or lost.
+    fn lose(&mut self, journey: &Journey, key: Option<u64>, context: &dyn Context) {
+        self.last_lost = key.or(self.last_lost);
+        let end = match journey.verdict {
+            Verdict::LostAfter { hop } => End::LostAfter(hop),
+            _ => End::Dropped(context.why_dropped(journey).unwrap_or_default(), context.dropped_by(journey)),
+        };
+        if self.ends.len() < MOST_ENDS || self.ends.contains_key(&end) {
+            *self.ends.entry(end).or_default() += 1;
+        }
+    }
+
+    /// Counts the time of a complete journey.
+    fn time(&mut self, journey: &Journey, key: Option<u64>, blame: &Blame) {
+        let ns = blame.total_ns();
+        if journey.retransmits() > 0 {
+            let waits = blame.parts().filter(|(part, _)| *part == Part::Retransmission).map(|(_, ns)| ns);
+            self.longest_resend_ns = waits.fold(self.longest_resend_ns, u64::max);
+        }
+        self.times.record(ns);
+        if ns >= SLOW_NS {
+            self.last_slow = key.or(self.last_slow);
+        }
+        let is_full = self.slowest.len() >= SLOWEST;
+        if !is_full || self.slowest.peek().is_none_or(|Reverse(fastest)| ns > fastest.ns) {
+            let mut parts_ns = [0; Part::COUNT];
+            blame.parts().for_each(|(part, ns)| parts_ns[part as usize] = ns);
+            self.slowest.push(Reverse(Slow { ns, key, parts_ns }));
+            if is_full {
+                self.slowest.pop();
+            }
+        }
     }
 
     /// The parts of the slowest hundredth, at least of one journey: each with its time per journey, the longest first.
@@ -107,21 +161,74 @@ pub struct Findings {
     services: Heaviest<ServiceKey, Service>,
     times: HopPairStats,
     peers: Peers,
+    /// Resets that were sent: flow and instant.
+    resets: BTreeSet<(FlowId, u64)>,
+    /// Complete journeys that are ambiguous: their times may be a neighbour's, so no statement rests on them.
+    ambiguous: u64,
+    /// True after an event whose flow is there, and after one whose flow is not.
+    has_flow: bool,
+    lacks_flow: bool,
 }
 
 impl Default for Findings {
     fn default() -> Self {
-        Findings { services: Heaviest::new(MOST_SERVICES), times: HopPairStats::new(), peers: Peers::default() }
+        Findings {
+            services: Heaviest::new(MOST_SERVICES),
+            times: HopPairStats::new(),
+            peers: Peers::default(),
+            resets: BTreeSet::new(),
+            ambiguous: 0,
+            has_flow: false,
+            lacks_flow: false,
+        }
     }
 }
 
 impl Findings {
-    /// Counts the end of an attempt to connect; `flow` looks up that of the event, which most events do not need.
-    /// The time of one that `is_stored` comes back in [`super::Evidence::Event`].
+    /// Counts the end of an attempt to connect, and notes its first segments and resets; `flow` looks up that of the event,
+    /// which most events do not need. The time of an end that `is_stored` comes back in [`super::Evidence::Event`].
     pub fn event<'f>(&mut self, event: &Event, is_stored: bool, flow: impl FnOnce() -> Option<&'f Flow>) {
-        if event.hop == Hop::TcpOpen {
-            self.peers.event(event, is_stored, flow());
+        let (is_open, is_syn) = (event.hop == Hop::TcpOpen, Peers::is_of_syn(event));
+        let is_first = !self.has_flow && !event.flow.is_none();
+        let flow = if is_open || is_syn || is_first { flow() } else { None };
+        self.has_flow |= flow.is_some();
+        self.lacks_flow |= is_first && flow.is_none();
+        if is_open {
+            self.peers.event(event, is_stored, flow);
+        } else if is_syn {
+            self.peers.syn(event, flow);
+        } else if event.hop == Hop::TcpSendReset && !event.flow.is_none() {
+            if self.resets.len() >= MOST_RESETS {
+                self.resets.clear();
+            }
+            self.resets.insert((event.flow, event.time_ns));
         }
+    }
+
+    /// True if a journey was dropped because the connection had ended at its reader: TCP answered it with a reset. A
+    /// program or a rule that drops sends none of these, and where no server listens any more the kernel gives the reason.
+    fn is_late(&self, journey: &Journey, context: &dyn Context, to_port: bool) -> bool {
+        let (flow, Some(end_ns)) = (journey.drop_flow, journey.end_ns()) else { return false };
+        let around = (flow, end_ns.saturating_sub(RESET_NS))..=(flow, end_ns.saturating_add(RESET_NS));
+        let is_of_end = |reason: String| match reason.as_str() {
+            UNSPECIFIED => true,
+            "no_socket" => !to_port,
+            reason => reason.starts_with("tcp_"),
+        };
+        // Most journeys are not dropped.
+        !flow.is_none()
+            && context.why_dropped(journey).is_some_and(is_of_end)
+            && self.resets.range(around).next().is_some()
+    }
+
+    /// True if events have flows and none of these is there, so that no event can be in a journey.
+    pub(super) const fn lacks_flows(&self) -> bool {
+        self.lacks_flow && !self.has_flow
+    }
+
+    /// Number of complete journeys that are ambiguous.
+    pub(super) const fn ambiguous(&self) -> u64 {
+        self.ambiguous
     }
 
     /// Attempts to connect by peer.
@@ -139,6 +246,7 @@ impl Findings {
         context: &dyn Context,
     ) {
         let of = ServiceKey::of(journey, context);
+        let is_late = self.is_late(journey, context, of.to_port);
         let service = self.services.entry(of);
         service.key = of;
         service.outcomes.journey(journey);
@@ -147,40 +255,24 @@ impl Findings {
         {
             service.reader = Some(task.comm.clone());
         }
-        if journey.verdict.is_lost() {
-            service.last_lost = key.or(service.last_lost);
-            let end = match journey.verdict {
-                Verdict::LostAfter { hop } => End::LostAfter(hop),
-                _ => {
-                    End::Dropped(context.why_dropped(journey).unwrap_or_default(), context.dropped_by(journey))
-                }
-            };
-            if service.ends.len() < MOST_ENDS || service.ends.contains_key(&end) {
-                *service.ends.entry(end).or_default() += 1;
-            }
+        if is_late {
+            service.late += 1;
+            service.last_late = key.or(service.last_late);
+        } else if is_unread(journey, context) {
+            service.unread += 1;
+            service.last_unread = key.or(service.last_unread);
+        } else if journey.verdict.is_lost() {
+            service.lose(journey, key, context);
         }
         if journey.retransmits() > 0 {
             service.last_resent = key.or(service.last_resent);
         }
         if let Some(blame) = blame.filter(|_| journey.verdict.is_whole()) {
-            let ns = blame.total_ns();
-            if journey.retransmits() > 0 {
-                let waits = blame.parts().filter(|(part, _)| *part == Part::Retransmission).map(|(_, ns)| ns);
-                service.longest_resend_ns = waits.fold(service.longest_resend_ns, u64::max);
-            }
-            self.times.record(ns);
-            service.times.record(ns);
-            if ns >= SLOW_NS {
-                service.last_slow = key.or(service.last_slow);
-            }
-            let is_full = service.slowest.len() >= SLOWEST;
-            if !is_full || service.slowest.peek().is_none_or(|Reverse(fastest)| ns > fastest.ns) {
-                let mut parts_ns = [0; Part::COUNT];
-                blame.parts().for_each(|(part, ns)| parts_ns[part as usize] = ns);
-                service.slowest.push(Reverse(Slow { ns, key, parts_ns }));
-                if is_full {
-                    service.slowest.pop();
-                }
+            if journey.ambiguous {
+                self.ambiguous += 1;
+            } else {
+                self.times.record(blame.total_ns());
+                service.time(journey, key, blame);
             }
         }
     }
@@ -192,8 +284,19 @@ impl Findings {
         all
     }
 
-    /// The time that 99 of 100 complete journeys do not exceed, nanoseconds.
+    /// The time that 99 of 100 complete journeys do not exceed, nanoseconds. Ambiguous ones are left out.
     pub(super) fn p99_ns(&self) -> Option<u64> {
         (self.times.n() > 0).then(|| self.times.quantile_ns(0.99))
     }
+}
+
+/// True for a datagram that the kernel threw away in the queue of its socket: the socket was closed, or a read failed. The
+/// network had delivered it. A full buffer and a filter of the socket have reasons of their own.
+///
+/// Only `sock.ready` proves that it was in the queue: after `udp.recv` alone it may have been freed on its path to there, for
+/// the same reason. A journey has no time of its drop that would tell these apart.
+fn is_unread(journey: &Journey, context: &dyn Context) -> bool {
+    let is_dropped = matches!(journey.verdict, Verdict::Dropped { .. });
+    let is_queued = is_dropped && journey.proto == Proto::UDP && journey.rungs.has(Hop::SockReady);
+    is_queued && context.why_dropped(journey).is_some_and(|reason| reason == UNSPECIFIED)
 }

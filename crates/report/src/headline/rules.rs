@@ -1,13 +1,13 @@
 //! The rules of the headline: candidates, their order, and their words.
 
 use super::findings::{End, Findings, Service};
+use super::slow::{slow_journeys, slow_requests, too_late, unread};
 use super::{Evidence, Headline, HeadlineKind};
-use crate::attempts::Attempts;
+use crate::attempts::{Attempts, shows_drops};
 use crate::drops::left_out_words;
-use crate::figures::{count, time};
-use crate::requests::{OUTSIDE_WORDS, RequestRow, RequestTable};
+use crate::figures::{count, plural, time};
+use crate::requests::{RequestRow, RequestTable};
 use crate::service::ServiceKey;
-use magscope_core::blame::Part;
 use magscope_core::event::error_name;
 use magscope_core::exchange::Grade;
 use magscope_core::flow::{Endpoint, Proto};
@@ -21,15 +21,17 @@ pub const REQUEST_SERVICES: usize = 64;
 /// Times from here on are named, nanoseconds. Below it no person waits.
 pub const SLOW_NS: u64 = 5_000_000;
 /// Least number of journeys or requests for a statement on percentiles.
-const FEW: u64 = 10;
+pub(super) const FEW: u64 = 10;
 /// Share of a service's journeys from which loss and retransmissions come first.
-const MUCH: f64 = 0.01;
+pub(super) const MUCH: f64 = 0.01;
 /// Least number of lost or resent journeys for that.
-const SEVERAL: u64 = 3;
+pub(super) const SEVERAL: u64 = 3;
+/// Weight of ten times as many lost journeys, in hundredths of their share.
+const OF_TEN_TIMES: f64 = 30.0;
 /// Share of broken journeys from which nothing else is concluded.
 const MOSTLY_BROKEN: f64 = 0.5;
 /// Share of a time that is called its cause.
-const MAIN: f64 = 0.5;
+pub(super) const MAIN: f64 = 0.5;
 
 /// Ports of UDP whose protocols answer each request, as services are named. To others, as those of logs, nobody may
 /// answer.
@@ -54,7 +56,11 @@ const REASONS: &[(&str, &str)] = &[
     ("tcp_csum", "a wrong checksum"),
     ("ip_csum", "a wrong checksum"),
     ("ip_outnoroutes", "no route"),
+    ("ip_innoroutes", "no route"),
     ("ip_inaddrerrors", "no route back to its source"),
+    ("ip_rpfilter", "its source is not behind the interface that it came in by"),
+    ("ip_inhdr", "the hop limit (TTL) is used up, or a bad header"),
+    ("neigh_failed", "the next hop has not answered (ARP, neighbour discovery)"),
 ];
 
 /// What the headline is concluded from.
@@ -83,9 +89,11 @@ pub struct Facts<'a> {
 }
 
 /// A candidate and its severity.
-struct Candidate {
-    severity: f64,
-    headline: Headline,
+pub(super) struct Candidate {
+    pub severity: f64,
+    /// True for drops that have records: events that are missing elsewhere change nothing in them.
+    pub is_recorded: bool,
+    pub headline: Headline,
 }
 
 /// The headline of these facts.
@@ -106,12 +114,28 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
     let rows = facts.requests.map_or(&[][..], |table| &table.rows);
     let candidates = services
         .iter()
-        .flat_map(|service| [lost(service, facts), resent(service, facts), slow_journeys(service)])
-        .chain(rows.iter().flat_map(|row| [slow_requests(row), unanswered(row, &facts.omissions)]))
+        .flat_map(|service| {
+            [
+                lost(service, facts),
+                too_late(service, facts),
+                unread(service, facts),
+                resent(service, facts),
+                slow_journeys(service),
+            ]
+        })
+        .chain(
+            rows.iter().flat_map(|row| {
+                [slow_requests(row, rows), unanswered(row, &facts.omissions), asked_again(row)]
+            }),
+        )
         .flatten()
         .chain(facts.findings.peers().unanswered().map(|(peer, attempts)| unreached(peer, attempts, facts)));
     // Of equal ones the first: the services have a fixed order.
     let worst = candidates.reduce(|a, b| if b.severity > a.severity { b } else { a });
+    let unknown = mostly_missed(facts).filter(|_| worst.as_ref().is_none_or(|worst| !worst.is_recorded));
+    if let Some(text) = unknown {
+        return Headline { evidence: Evidence::Losses, ..plain(HeadlineKind::MissedEvents, text) };
+    }
     if let Some(Candidate { mut headline, .. }) = worst {
         // The others have it in their numbers.
         if headline.kind == HeadlineKind::Slow && facts.omissions.is_narrowed() {
@@ -121,14 +145,16 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
         return headline;
     }
     if counts.journeys == 0 {
-        let evidence = if counts.dropped > 0 { Evidence::Losses } else { Evidence::None };
+        let has_losses = counts.dropped > 0 || counts.missed_events > 0;
+        let evidence = if has_losses { Evidence::Losses } else { Evidence::None };
         return Headline {
             evidence,
             ..plain(HeadlineKind::Unknown, format!("{}{missed}", no_journeys(facts)))
         };
     }
     if facts.outcomes.whole() == 0 {
-        let text = format!("unknown: the end of none of {} journeys was seen", small(counts.journeys));
+        let journeys = plural(counts.journeys, "journey", "journeys");
+        let text = format!("unknown: the end of none of {journeys} was seen");
         return plain(HeadlineKind::Unknown, format!("{text}{missed}"));
     }
     nothing_wrong(facts, &missed)
@@ -136,6 +162,14 @@ pub fn headline(facts: &Facts<'_>) -> Headline {
 
 fn plain(kind: HeadlineKind, text: String) -> Headline {
     Headline { kind, text, evidence: Evidence::None }
+}
+
+/// That more events are missing than there are; `None` with fewer. The kernel's sums have no events.
+fn mostly_missed(facts: &Facts<'_>) -> Option<String> {
+    let missed = facts.counts.missed_events;
+    let is_most = missed > facts.events && !facts.sums;
+    let share = missed as f64 / missed.saturating_add(facts.events).max(1) as f64;
+    is_most.then(|| format!("unknown: {} of the events are missing", percent(share)))
 }
 
 fn no_journeys(facts: &Facts<'_>) -> String {
@@ -148,11 +182,29 @@ fn no_journeys(facts: &Facts<'_>) -> String {
         if facts.duration_ns == 0 { String::new() } else { format!(" in {}", time(facts.duration_ns).trim()) };
     if facts.sums {
         format!("the kernel adds up, so there are no journeys to judge{dropped}")
-    } else if facts.events > 0 {
-        format!("no payload seen{over}{dropped}")
+    } else if facts.findings.lacks_flows() {
+        format!("no journey can be built: the flows of the events are missing{dropped}")
     } else {
-        format!("no traffic seen{over}{dropped}")
+        match (left_out_hits(&facts.omissions), facts.events) {
+            (Some(hits), 0) => format!("nothing recorded{over}: {hits}{dropped}"),
+            (None, 0) => format!("no traffic seen{over}{dropped}"),
+            (Some(hits), _) => format!("no payload seen{over}; {hits}{dropped}"),
+            (None, _) => format!("no payload seen{over}{dropped}"),
+        }
     }
+}
+
+/// What a filter or a sampler left out: `the filter left out 56 events of 7 hops`; `None` without any.
+fn left_out_hits(omissions: &Omissions) -> Option<String> {
+    let has_sampler = omissions.flows_sampled || !omissions.sampled_hops.is_empty();
+    let by = match (omissions.filtered, has_sampler) {
+        (true, true) => "filter or sampler",
+        (false, true) => "sampler",
+        (_, false) => "filter",
+    };
+    let hops = plural(omissions.left_out_hops.iter().count() as u64, "hop", "hops");
+    let events = plural(omissions.left_out, "event", "events");
+    (omissions.left_out > 0).then(|| format!("the {by} left out {events} of {hops}"))
 }
 
 /// What the instrument missed; empty if nothing.
@@ -160,10 +212,13 @@ fn missed_words(facts: &Facts<'_>) -> String {
     let counts = &facts.counts;
     match (counts.missed_events, counts.broken) {
         (0, 0) => String::new(),
+        // Rows of a lost table are among them.
+        (missed, 0) if counts.journeys == 0 && facts.findings.lacks_flows() => {
+            format!("; {} missed", plural(missed, "record", "records"))
+        }
         (missed, broken) => {
-            let several = |n: u64| if n == 1 { "" } else { "s" };
-            let missed = format!("{} event{} missed", small(missed), several(missed));
-            format!("; {missed}, {} journey{} broken", small(broken), several(broken))
+            let missed = plural(missed, "event", "events");
+            format!("; {missed} missed, {} broken", plural(broken, "journey", "journeys"))
         }
     }
 }
@@ -180,7 +235,7 @@ fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     if facts.duration_ns >= 1_000_000_000 && per_s >= 1.0 {
         _ = write!(text, "{} journeys/s", small(per_s.round() as u64)); // writing into a String cannot fail
     } else {
-        _ = write!(text, "{} journeys", small(counts.journeys)); // writing into a String cannot fail
+        text.push_str(&plural(counts.journeys, "journey", "journeys"));
     }
     if let Some(ns) = facts.findings.p99_ns() {
         _ = write!(text, ", p99 {}", time(ns).trim()); // writing into a String cannot fail
@@ -203,7 +258,14 @@ fn nothing_wrong(facts: &Facts<'_>, missed: &str) -> Headline {
     text.push_str(&drops_left_out(omissions));
     let cut = facts.outcomes.filtered();
     if cut > 0 {
-        _ = write!(text, "; {} journeys cut by the filter or sampler", small(cut)); // writing into a String cannot fail
+        let cut = plural(cut, "journey", "journeys");
+        _ = write!(text, "; {cut} cut by the filter or sampler"); // writing into a String cannot fail
+    }
+    let ambiguous = facts.findings.ambiguous();
+    // Fewer do not reach the percentile.
+    if ambiguous as f64 >= facts.outcomes.whole() as f64 * MUCH && ambiguous > 0 {
+        let journeys = plural(ambiguous, "ambiguous journey", "ambiguous journeys");
+        _ = write!(text, "; without the times of {journeys}"); // writing into a String cannot fail
     }
     text.push_str(missed);
     plain(HeadlineKind::NothingWrong, text)
@@ -242,7 +304,7 @@ fn drops_left_out(omissions: &Omissions) -> String {
 ///
 /// A share is exact only if each journey is recorded in one piece, and its end as well. Otherwise the number is a lower bound,
 /// and without complete journeys their number is that of pieces, so it is left out.
-struct Extent {
+pub(super) struct Extent {
     is_exact: bool,
     is_narrowed: bool,
     is_torn: bool,
@@ -251,7 +313,7 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(service: &Service, bad: u64, hides_more: bool, omissions: &Omissions) -> Self {
+    pub fn of(service: &Service, bad: u64, hides_more: bool, omissions: &Omissions) -> Self {
         let is_torn = omissions.tears_journeys();
         let is_exact = !is_torn && !hides_more && service.outcomes.filtered() == 0;
         Extent {
@@ -263,12 +325,12 @@ impl Extent {
         }
     }
 
-    fn share(&self) -> f64 {
+    pub fn share(&self) -> f64 {
         self.bad as f64 / self.all.max(1) as f64
     }
 
     /// `2.2 % of datagrams`, or the lower bound `at least 9 of 400 recorded datagrams`.
-    fn words(&self, noun: &str) -> String {
+    pub fn words(&self, noun: &str) -> String {
         let recorded = if self.is_narrowed { "recorded " } else { "" };
         match (self.is_exact, self.is_torn) {
             (true, _) => format!("{} of {recorded}{noun}", percent(self.share())),
@@ -278,7 +340,7 @@ impl Extent {
     }
 
     /// ` (9 of 400)`, unless the words have it.
-    fn numbers(&self) -> String {
+    pub fn numbers(&self) -> String {
         if self.is_exact { format!(" ({} of {})", small(self.bad), small(self.all)) } else { String::new() }
     }
 }
@@ -312,12 +374,26 @@ fn lost(service: &Service, facts: &Facts<'_>) -> Option<Candidate> {
         End::LostAfter(hop) => ("lost", format!("not seen after {hop}, and no record is missing")),
     };
     let mostly = if *of_end < bad { "mostly " } else { "" };
-    let verb =
-        if service.ends.len() > 1 && service.outcomes.dropped_journeys() > 0 && service.outcomes.lost() > 0 {
-            "dropped or lost"
-        } else {
-            verb
-        };
+    // Loss of many packets outweighs a larger share of few.
+    let weight_of_many = (bad as f64).log10();
+    if let End::Dropped(reason, None) = end
+        && lacks_name(reason, facts.infos)
+    {
+        let text = format!(
+            "{} {} freed by the kernel {mostly}for {reason}, which has no name here, so it may be no drop{}",
+            extent.words(noun),
+            direction(service),
+            extent.numbers()
+        );
+        let evidence = Evidence::journeys(service.last_lost);
+        let headline = Headline { kind: HeadlineKind::Loss, text, evidence };
+        return Some(Candidate { severity: 320.0 + share, is_recorded: false, headline });
+    }
+    let verb = if service.ends.len() > 1 && service.dropped() > 0 && service.outcomes.lost() > 0 {
+        "dropped or lost"
+    } else {
+        verb
+    };
     let left_out = if omissions.hides_drops() { drops_left_out(omissions) } else { String::new() };
     let text = format!(
         "{} {} {verb}: {mostly}{why}{}{left_out}",
@@ -326,12 +402,24 @@ fn lost(service: &Service, facts: &Facts<'_>) -> Option<Candidate> {
         extent.numbers(),
     );
     let evidence = Evidence::journeys(service.last_lost);
-    let severity = if is_much { 1_000.0 + share * 100.0 } else { 400.0 + share };
-    Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Loss, text, evidence } })
+    let severity = if is_much {
+        1_000.0 + share * 100.0 + weight_of_many * OF_TEN_TIMES
+    } else {
+        400.0 + share + weight_of_many
+    };
+    let is_recorded = matches!(end, End::Dropped(..));
+    Some(Candidate { is_recorded, severity, headline: Headline { kind: HeadlineKind::Loss, text, evidence } })
+}
+
+/// True if the recordings have no names of reasons at all (`meta.toml` is lost), so that a reason may be that of a clean-up.
+/// Kernels before 5.17 give no reasons: there it is 0, and means a drop.
+fn lacks_name(reason: &str, infos: &[NodeInfo]) -> bool {
+    let number = reason.strip_prefix("reason ").and_then(|number| number.parse::<u32>().ok());
+    number.is_some_and(|number| number != 0) && infos.iter().any(|info| info.drop_reasons.is_empty())
 }
 
 /// `to :7777`, or the protocol where the port is unknown.
-fn direction(service: &Service) -> String {
+pub(super) fn direction(service: &Service) -> String {
     let words = service.key.words();
     match service.key.port {
         Some(_) => words.split_once(' ').map_or(words.clone(), |(_, rest)| rest.to_owned()),
@@ -348,7 +436,8 @@ fn drop_words(service: ServiceKey, reason: &str, by: Option<&str>, reader: Optio
         return format!("no socket listens at their destinations ({reason})");
     }
     let Some((_, words)) = REASONS.iter().find(|(name, _)| *name == reason) else {
-        return format!("reason {reason}");
+        let is_number = reason.starts_with("reason ");
+        return if is_number { reason.to_owned() } else { format!("reason {reason}") };
     };
     match reader.filter(|_| matches!(reason, "socket_rcvbuff" | "socket_backlog")) {
         Some(reader) => format!("{words} ({reason}), reader `{reader}`"),
@@ -375,7 +464,11 @@ fn resent(service: &Service, facts: &Facts<'_>) -> Option<Candidate> {
     // Nobody waits for what is sent again without need.
     let is_much = share >= MUCH && resent >= SEVERAL && !wait.is_empty();
     let severity = if is_much { 550.0 + share * 100.0 } else { 300.0 + share };
-    Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Retransmissions, text, evidence } })
+    Some(Candidate {
+        is_recorded: false,
+        severity,
+        headline: Headline { kind: HeadlineKind::Retransmissions, text, evidence },
+    })
 }
 
 fn unreached(peer: &Endpoint, attempts: &Attempts, facts: &Facts<'_>) -> Candidate {
@@ -392,11 +485,21 @@ fn unreached(peer: &Endpoint, attempts: &Attempts, facts: &Facts<'_>) -> Candida
         None => "had no answer when the program gave up".to_owned(),
     };
     let recorded = if facts.omissions.is_narrowed() { "recorded " } else { "" };
-    let text = format!("{} of {} {recorded}{noun} to connect to {peer} {why}", small(bad), small(all));
+    let ignored = if shows_drops(facts.infos, &facts.omissions) { attempts.ignored } else { 0 };
+    let whose = match ignored {
+        0 => String::new(),
+        n if n == bad => "; their SYNs arrived, so the accept queue may be full".to_owned(),
+        n => format!("; the SYNs of {} arrived, so the accept queue may be full", small(n)),
+    };
+    let text = format!("{} of {} {recorded}{noun} to connect to {peer} {why}{whose}", small(bad), small(all));
     let is_much = share >= MOSTLY_BROKEN && bad >= SEVERAL;
     let severity = if is_much { 900.0 + share * 50.0 } else { 350.0 + share };
     let evidence = attempts.last_unanswered_ns.map_or(Evidence::None, Evidence::Event);
-    Candidate { severity, headline: Headline { kind: HeadlineKind::Unreached, text, evidence } }
+    Candidate {
+        is_recorded: false,
+        severity,
+        headline: Headline { kind: HeadlineKind::Unreached, text, evidence },
+    }
 }
 
 /// A service that leaves requests without an answer. The last bytes of a connection need none if they end a protocol (the
@@ -423,104 +526,27 @@ fn unanswered(row: &RequestRow, omissions: &Omissions) -> Option<Candidate> {
         let text = format!("{name} does not answer{whom}: {bad} of {all} requests without a byte in return");
         (850.0 + share * 50.0, text)
     };
-    Some(Candidate { severity, headline: plain(HeadlineKind::Unreached, text) })
+    Some(Candidate { is_recorded: false, severity, headline: plain(HeadlineKind::Unanswered, text) })
 }
 
-/// Severity of a time from [`SLOW_NS`] on: a hundred for each power of ten.
-fn slowness(ns: u64) -> Option<f64> {
-    (ns >= SLOW_NS).then(|| 500.0 + (ns as f64 / SLOW_NS as f64).log10() * 100.0)
-}
-
-fn slow_journeys(service: &Service) -> Option<Candidate> {
-    if service.times.n() < FEW {
+/// Requests that were asked again, because no answer came in time. Only of protocols that ask with a single datagram: several
+/// datagrams of others may be one message.
+fn asked_again(row: &RequestRow) -> Option<Candidate> {
+    let (again, all) = (row.asked_again, row.grades.turn.saturating_add(row.grades.unanswered));
+    let port = row.name.split(' ').next().unwrap_or_default();
+    if again < SEVERAL || row.proto != Proto::UDP || !ANSWERED_PORTS.contains(&port) {
         return None;
     }
-    let p99_ns = service.times.quantile_ns(0.99);
-    let severity = slowness(p99_ns)?;
-    let (_, parts) = service.slowest_parts();
-    let all_ns = parts.iter().fold(0_u64, |all, (_, ns)| all.saturating_add(*ns));
-    let (part, ns) = parts.first().copied()?;
-    let share = ns as f64 / all_ns.max(1) as f64;
-    let reader = service.reader.as_deref().map(|reader| format!(" (`{reader}`)")).unwrap_or_default();
-    let of_reader = matches!(part, Part::ReceiveWindow | Part::Scheduler | Part::ReaderAway | Part::Reading);
-    let cause = match (share >= MAIN, part) {
-        (true, Part::Unknown) => "most of it between hops that are not observed".to_owned(),
-        (true, _) => {
-            format!("{} {}{}", percent(share), within(part), if of_reader { &reader } else { "" })
-        }
-        (false, _) => format!("the most of it, {}, {}", percent(share), within(part)),
-    };
-    let text = format!("{}: p99 {}, {cause}", service.key.words(), time(p99_ns).trim());
-    let evidence = Evidence::journeys(service.slow_keys());
-    // Requests say more than the journeys that they consist of.
-    Some(Candidate {
-        severity: severity - 50.0,
-        headline: Headline { kind: HeadlineKind::Slow, text, evidence },
-    })
+    let text = format!("{} of {} requests to {} were asked again", small(again), small(all), row.name);
+    let severity = 305.0 + again as f64 / all.max(1) as f64;
+    Some(Candidate { is_recorded: false, severity, headline: plain(HeadlineKind::Retransmissions, text) })
 }
 
-/// A part as the place or the state that time went by in: `in the sender's stack`.
-fn within(part: Part) -> String {
-    match part {
-        Part::SenderStack | Part::ReceiverStack | Part::Reading => format!("in {}", part.words()),
-        Part::Wire => format!("on {}", part.words()),
-        _ => part.words().to_owned(),
-    }
-}
-
-fn slow_requests(row: &RequestRow) -> Option<Candidate> {
-    // On the server alone there are its answers, without the totals of most clients.
-    let total = row.times().filter(|total| total.n >= FEW)?;
-    let severity = slowness(total.p99_ns)?;
-    let all_ns: u64 = row.slowest.iter().fold(0, |all, part| all.saturating_add(part.ns));
-    // As many as the parts are of.
-    let turns = [row.total, row.answer].into_iter().flatten().map(|times| times.n).max().unwrap_or_default();
-    let slowest = turns.div_ceil(100).clamp(1, 128);
-    let share = |is: &dyn Fn(&str) -> bool| -> (u64, f64) {
-        let ns = row
-            .slowest
-            .iter()
-            .filter(|part| is(part.part))
-            .fold(0_u64, |all, part| all.saturating_add(part.ns));
-        (ns, ns as f64 / all_ns.max(1) as f64)
-    };
-    let (answer_ns, answer) = share(&|part| part == "until answered" || part.starts_with("answering"));
-    let (_, waiting) = share(&|part| part == "answering, waiting for a CPU");
-    let (outside_ns, _) = share(&|part| part == OUTSIDE_WORDS);
-    let name = &row.name;
-    let text = if let Some(times) = row.answer.filter(|_| answer >= MAIN) {
-        let verb = if waiting >= MAIN { "waits for a CPU, so it answers" } else { "answers" };
-        let rest_ns = all_ns.saturating_sub(answer_ns) / slowest;
-        let rest = match row.total {
-            Some(_) if row.is_of_answers() => "most of its clients are not in the capture".to_owned(),
-            Some(_) if outside_ns > 0 => "some of its servers are not in the capture".to_owned(),
-            Some(_) => format!("the rest of the slowest requests is {}", time(rest_ns).trim()),
-            None => "its clients are not in the capture".to_owned(),
-        };
-        format!("{name} {verb} in {} (p99); {rest}", time(times.p99_ns).trim())
-    } else {
-        let longest = row.slowest.first().filter(|part| part.share > 0.0)?;
-        let cause = match longest.part {
-            "until answered" if row.answer.is_none() => {
-                "until answered, the server is not in the capture".to_owned()
-            }
-            OUTSIDE_WORDS => format!(
-                "{} of it until answered by servers that are not in the capture",
-                percent(longest.share)
-            ),
-            part => format!("{} of it {part}", percent(longest.share)),
-        };
-        format!("{name}: requests take {} (p99), {cause}", time(total.p99_ns).trim())
-    };
-    let evidence = row.slowest_exchange.map_or(Evidence::None, Evidence::Request);
-    Some(Candidate { severity, headline: Headline { kind: HeadlineKind::Slow, text, evidence } })
-}
-
-fn small(n: u64) -> String {
+pub(super) fn small(n: u64) -> String {
     count(n).trim().to_owned()
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         p if p >= 9.95 => format!("{p:.0} %"),

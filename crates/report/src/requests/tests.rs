@@ -1,34 +1,10 @@
 //! The sums of exchanges, and the parts of their times.
 
 use super::*;
-use magscope_core::exchange::{RequesterBy, Transfer, View};
+use magscope_core::exchange::example::turn;
 
 fn exchange(id: u64, answer_ns: u64) -> Exchange {
-    let transfer = |sent: u64, read: u64| Transfer {
-        bytes: 10,
-        journeys: 1,
-        first_sent_ns: Some(sent),
-        last_sent_ns: Some(sent),
-        last_read_ns: Some(read),
-        half_width_ns: Some(0),
-        ..Transfer::default()
-    };
-    Exchange {
-        id,
-        proto: Proto::TCP,
-        grade: Grade::Turn,
-        broken: None,
-        view: View::Both,
-        requester_by: RequesterBy::Handshake,
-        requester: ExchangeEnd::default(),
-        responder: ExchangeEnd::default(),
-        request: transfer(100, 150),
-        response: transfer(150 + answer_ns, 250 + answer_ns),
-        pause_ns: None,
-        longest_idle_ns: 0,
-        work: None,
-        during: Vec::new(),
-    }
+    turn(id, [100, 150], [150 + answer_ns, 250 + answer_ns])
 }
 
 #[test]
@@ -58,6 +34,48 @@ fn the_parts_are_the_total_between_two_clocks() {
     let (ns, parts) = parts_of(&one).expect("a total");
     assert_eq!((Some(ns), parts[1]), (one.total_ns(), 7_000));
     assert_eq!(parts.iter().sum::<u64>(), ns);
+}
+
+#[test]
+fn the_time_until_asked_again_is_not_sending() {
+    let mut one = exchange(1, 7_000);
+    // The first datagram left 100 ns before the second, and was read.
+    one.request.first_sent_ns = Some(0);
+    (one.request.repeats, one.request.repeated_ns) = (1, 100);
+    let (ns, parts) = parts_of(&one).expect("a total");
+    assert_eq!((ns, parts.iter().sum::<u64>()), (7_250, 7_250));
+    assert_eq!((parts[0], parts[REPEATED], kind_words(REPEATED)), (0, 100, "until asked again"));
+    let mut sum = Sum::default();
+    for grade in [Grade::Turn, Grade::Unanswered, Grade::Streamed] {
+        sum.add(&Exchange { grade, ..one.clone() });
+    }
+    sum.add(&exchange(2, 10));
+    let mut both = sum.clone();
+    both.merge(&sum);
+    assert_eq!((sum.row(false).asked_again, both.row(false).asked_again), (2, 4));
+}
+
+#[test]
+fn the_note_on_times_counts_in_words() {
+    let row = |of_both: u64, of_server: u64| {
+        let mut sum = Sum::default();
+        for id in 0..of_both + of_server {
+            let mut one = exchange(id, 7_000);
+            if id >= of_both {
+                one.request.first_sent_ns = None;
+                one.response.last_read_ns = None;
+            }
+            sum.add(&one);
+        }
+        sum.row(false).times_note()
+    };
+    let words = "times of 1 turn; the requester of 1 other is not in the capture";
+    assert_eq!(row(1, 1).as_deref(), Some(words));
+    let words = "times of 3 turns; the requesters of 2 others are not in the capture";
+    assert_eq!(row(3, 2).as_deref(), Some(words));
+    let words = "the requester of 1 turn is in the capture, so the times of all are until answered";
+    assert_eq!(row(1, 4).as_deref(), Some(words));
+    assert_eq!(row(3, 0), None);
 }
 
 /// Without the responder there is the time from request to response alone.

@@ -1,6 +1,6 @@
 //! The table of exchanges as text: a line of figures for each group, then where the time of its slowest goes.
 
-use super::{GradeCounts, RequestRow, RequestTable};
+use super::{GradeCounts, RequestRow, RequestTable, RequestsBy};
 use crate::figures::{beyond_bound, bytes, count, count_in, fit, percent_of, plural, time, wrap};
 use magscope_core::exchange::Grade;
 use std::fmt::{self, Write};
@@ -42,7 +42,7 @@ pub fn write_requests(out: &mut String, table: &RequestTable, width: usize) -> f
     )?;
     let (transfers, answered): (Vec<_>, Vec<_>) = table.rows.iter().partition(|row| is_transfer(row));
     for row in answered {
-        write_row(out, row, name_width)?;
+        write_row(out, row, table.by, width, name_width)?;
         wrap(out, &format!("{INDENT}{}", notes(row)), width, INDENT)?;
     }
     if !transfers.is_empty() {
@@ -73,11 +73,23 @@ fn others(grades: GradeCounts) -> String {
     if listed.is_empty() { String::new() } else { format!("; {}", listed.join(", ")) }
 }
 
-fn write_row(out: &mut String, row: &RequestRow, name_width: usize) -> fmt::Result {
+fn write_row(
+    out: &mut String,
+    row: &RequestRow,
+    by: RequestsBy,
+    width: usize,
+    name_width: usize,
+) -> fmt::Result {
+    let mut label = row.label();
+    // Both addresses have their ports at the end, so a long pair has lines of its own.
+    if by == RequestsBy::Flow && label.chars().count() > name_width {
+        wrap(out, &label, width, INDENT)?;
+        label.clear();
+    }
     let quantiles = row.times();
     let times =
         quantiles.map_or_else(|| ["·"; 3].map(str::to_owned), |q| [q.p50_ns, q.p99_ns, q.max_ns].map(time));
-    write!(out, "{:<name_width$}", fit(&row.label(), name_width))?;
+    write!(out, "{:<name_width$}", fit(&label, name_width))?;
     times.iter().try_for_each(|time| write!(out, " {time:>8}"))?;
     let all = row.grades.total();
     let share = row.grades.turn as f64 / all.max(1) as f64 * 100.0;
@@ -96,6 +108,9 @@ fn notes(row: &RequestRow) -> String {
     notes.push(format!("{} asked, {} answered", trim(row.request_bytes), trim(row.response_bytes)));
     if row.retransmits > 0 {
         notes.push(plural(row.retransmits, "retransmission", "retransmissions"));
+    }
+    if row.asked_again > 0 {
+        notes.push(format!("{} asked again", plural(row.asked_again, "request", "requests")));
     }
     if row.may_be_more {
         notes.push("part of it may be among the others".to_owned());
@@ -127,6 +142,23 @@ mod tests {
         for grade in Grade::ALL.into_iter().filter(|grade| grade.is_exchange()) {
             let row = text(grade);
             assert!(row.contains("tcp :9000 server") && !row.contains("in one direction"), "{grade}: {row}");
+        }
+    }
+
+    #[test]
+    fn a_flow_has_both_ports_however_long_its_addresses_are() {
+        let short = "10.91.1.1:42150 → 10.91.1.2:80";
+        let long = "[2001:db8:aaaa:bbbb:cccc:dddd:eeee:1]:42150 → [2001:db8:aaaa:bbbb:cccc:dddd:eeee:2]:8080";
+        for (name, width) in [(short, 80), (short, 60), (long, 80), (long, 120)] {
+            let mut sums = RequestSums::new(RequestsBy::Flow);
+            let sum = sums.groups.entry((Proto::TCP, name.to_owned()));
+            (sum.proto, sum.name) = (Proto::TCP, name.to_owned());
+            sum.grades.count(Grade::Turn);
+            let mut text = String::new();
+            write_requests(&mut text, &sums.table(9), width).expect("a String takes all");
+            let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(words.contains(&format!("tcp {name} ")), "{width}: {text}");
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}: {text}");
         }
     }
 

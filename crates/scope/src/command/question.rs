@@ -49,7 +49,7 @@ impl Question {
             Self::Filter => "port 443 · proc nginx · not lost · request > 20ms · Tab, ↑ · empty: all",
             Self::Trigger => "hop(dev.recv,app.recv) > 2ms · request > 50ms · srtt rises 5ms · drop · Tab",
             Self::Math => "srtt - rttvar · rate(retransmits) · ratio(cwnd, packets_out) · empty: none",
-            Self::Seek => "part: 37.5 % · from the begin: 2s · from the end: -2s · UTC: 14:13:22.5",
+            Self::Seek => "part: 37.5 % · from the beginning: 2s · from the end: -2s · UTC: 14:13:22.5",
             Self::Speed => "0.001 to 100 times its own speed: 0.1 · 1 · 10",
             Self::Xy => "to the right, then up: srtt cwnd · rate.ip send_queue · empty: none",
             Self::HoldOff => "a time: 10ms · 1s; or so many matches: 100 · empty: nothing",

@@ -160,8 +160,12 @@ pub const TABLE: &[Label] = &[
     row("dropped or lost", "lost", "share of journeys that the network dropped or lost"),
     row("retransmits", "retransmit", "times that TCP sent again; a journey may have several"),
     row("without times", "journey", "journeys of further protocols, which are counted and not timed"),
-    row("journeys/s", "journey", "journeys that ended per second, over the last seconds"),
-    row("end seen", "verdict", "journeys whose end was observed, of all that ended"),
+    row(
+        "journeys/s",
+        "journey",
+        "journeys that ended per second: live over the last seconds, of a recording over all of it",
+    ),
+    row("measured", "verdict", "journeys with every hop that the capture could see, of all that ended"),
     row("late", "missed event", "events that arrived too late to be sorted into the order of time"),
     row(
         "overhead",
@@ -221,6 +225,7 @@ pub const TABLE: &[Label] = &[
     // The state of picture and clock.
     row("live", "timebase", "the picture shows what happens now"),
     row("selected", "timebase", "the picture shows the selected journey while the capture goes on"),
+    row("playing", "timebase", "the picture plays earlier traffic at a chosen speed while the capture goes on"),
     row("stopped", "timebase", "the picture stands still while the capture goes on"),
     row("replay", "recording", "a recording is played"),
     row("paused", "recording", "a recording stands still"),

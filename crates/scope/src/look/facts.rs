@@ -73,7 +73,8 @@ pub fn facts(footer: &Footer<'_>) -> Vec<Fact> {
         facts.push(Fact::new(format!("broken {}", count(counts.broken)), Tone::MissedEvents));
     }
     facts.push(own_cost(footer));
-    let per_s = footer.journeys_per_s.map_or_else(|| "·".to_owned(), |n| amount(n as u64).trim().to_owned());
+    let per_s =
+        footer.journeys_per_s.map_or_else(|| "·".to_owned(), |n| amount(n.round() as u64).trim().to_owned());
     let per_s = if footer.journeys_estimated { format!("≈{per_s}") } else { per_s };
     facts.push(Fact::new(format!("{per_s:>6} journeys/s"), Tone::Plain));
     if totals.summed_retransmits > 0 || footer.sums {
@@ -87,7 +88,7 @@ pub fn facts(footer: &Footer<'_>) -> Vec<Fact> {
         return facts; // without journeys nothing else applies
     }
     facts.push(Fact::new(format!("in flight {}", count(counts.in_flight)), Tone::Dim));
-    let seen = format!("end seen {} of {}", count(totals.outcomes.whole()), count(counts.journeys));
+    let seen = format!("measured {} of {}", count(totals.outcomes.whole()), count(counts.journeys));
     facts.push(Fact::new(seen, Tone::Dim));
     facts
 }

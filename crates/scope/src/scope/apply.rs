@@ -82,7 +82,11 @@ impl Scope {
                     if self.controls.align == Align::Time { Align::Start } else { Align::Time };
                 self.realign();
             }
-            Action::SetRoll(roll) => self.controls.roll = roll,
+            Action::SetRoll(roll) => {
+                self.controls.roll = roll;
+                // At many timebases nothing else changes at once.
+                self.show_message(roll.words().to_owned(), false);
+            }
             Action::ToggleChannel(channel) => self.toggle_channel(channel),
             Action::NextChannel(by) => {
                 let at = step(Some(self.controls.channel), by, self.controls.channels.len());
@@ -282,6 +286,8 @@ impl Scope {
         if let Some(recorded) = &mut self.recorded {
             recorded.filled = None;
             self.journal = Journal::default();
+            // The same counts come again, too soon to be seen missing.
+            self.show_message("the recording is counted again from its beginning".to_owned(), false);
         } else {
             self.begin_ns = None;
         }

@@ -95,7 +95,7 @@ impl Scope {
                     self.controls.list = List::Bad;
                     self.relist();
                 }
-                self.choose_journey(key);
+                self.choose_readably(key);
                 let is_found = self.controls.journey == Some(key);
                 self.controls.top = if is_found { Top::Inspector } else { Top::Nothing };
             }

@@ -172,7 +172,7 @@ impl Scope {
             }
             Some(recorded) => {
                 let (from_ns, wanted_ns) = self.figures_of(recorded);
-                let to_ns = wanted_ns.min(recorded.read_ns);
+                let to_ns = wanted_ns.min(recorded.counted_to_ns());
                 if to_ns == wanted_ns {
                     return (from_ns < to_ns).then_some((from_ns, to_ns));
                 }
@@ -183,20 +183,22 @@ impl Scope {
     }
 
     /// The stretch of a recording that the numbers next to the lanes are of: five seconds before the end of the picture,
-    /// or before the playhead that moves in it; of a wider picture all of it. At the beginning of the recording they are of its
-    /// first bucket, or of all of it if it is shorter: a rate over less would be that of a burst.
+    /// or before the playhead that moves in it; of a wider picture all of it. Recorded time without events counts, as in all
+    /// other rates. At the beginning of the recording they are of its first bucket, or of all of it if it is shorter: a rate
+    /// over less would be that of a burst.
     pub(super) fn figures_of(&self, recorded: &Recorded) -> (u64, u64) {
         let (begin_ns, end_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
         let head_ns = self.playhead.head_ns;
         let is_played = !self.controls.paused && (begin_ns..=end_ns).contains(&head_ns);
         let to_ns = if is_played { head_ns } else { end_ns };
-        let to_ns = to_ns.min(recorded.all.to_ns);
+        let observed = recorded.observed;
+        let to_ns = to_ns.min(observed.to_ns);
         let from_ns = to_ns.saturating_sub(BUCKET_NS * BUCKETS as u64).min(begin_ns);
-        let from_ns = from_ns.max(recorded.all.from_ns);
+        let from_ns = from_ns.max(observed.from_ns);
         if from_ns >= to_ns {
             return (from_ns, to_ns); // before the recording
         }
-        (from_ns, to_ns.max(from_ns.saturating_add(BUCKET_NS)).min(recorded.all.to_ns))
+        (from_ns, to_ns.max(from_ns.saturating_add(BUCKET_NS)).min(observed.to_ns))
     }
 
     /// The rate of a custom probe over the window.

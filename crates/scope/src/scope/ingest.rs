@@ -302,17 +302,18 @@ impl Scope {
         self.watch_exchanges(|requests, names, visit| requests.end(names, visit));
         self.settle_counts();
         self.revision += 1;
-        self.conclude();
         if let Some(recorded) = &mut self.recorded {
             recorded.read_ns = recorded.all.to_ns;
             // It was read before all was known that helps its reader.
             recorded.filled = None;
+            self.conclude();
             self.watch_rates(self.counted_to_ns());
             self.close_captures(u64::MAX);
             self.measure();
             self.relist();
             return;
         }
+        self.conclude();
         self.state = State::Ended;
         self.watch_rates(self.now_ns);
         self.now_ns = self.now_ns.saturating_add(BUCKET_NS);

@@ -25,7 +25,7 @@ impl Scope {
 
     /// The observed part of a stretch, for rates; all of it if nothing was observed there.
     fn observed(&self, (from_ns, to_ns): (u64, u64)) -> (u64, u64) {
-        let recorded = self.recorded.as_ref().map(|recorded| (recorded.all.from_ns, recorded.all.to_ns));
+        let recorded = self.recorded.as_ref().map(|r| (r.observed.from_ns, r.observed.to_ns));
         let (begin_ns, end_ns) = recorded.unwrap_or((self.begin_ns.unwrap_or(0), self.now_ns));
         let observed = (from_ns.max(begin_ns), to_ns.min(end_ns));
         if observed.0 < observed.1 { observed } else { (from_ns, to_ns) }

@@ -1,5 +1,6 @@
-use super::tests::busy;
+use super::tests::{busy, feed, message, recorded};
 use crate::action::{Action, SeekPlace};
+use crate::edge::Edge;
 use magscope_core::Batch;
 use magscope_core::clock::ClockSample;
 
@@ -32,5 +33,54 @@ fn the_picture_and_a_cursor_go_to_a_time() {
     {
         scope.apply(Action::SeekTo(outside));
         assert!(scope.controls.message.as_ref().is_some_and(|message| message.is_error), "{outside:?}");
+    }
+}
+
+#[test]
+fn a_live_picture_that_was_moved_goes_on_at_the_present() {
+    let mut scope = busy();
+    scope.apply(Action::Pan(-3));
+    scope.apply(Action::TogglePause);
+    assert!(scope.frame().transport.following, "{:?}", scope.frame().transport);
+    for n in 200..800_u32 {
+        let at = u64::from(n) * 10_000_000;
+        feed(&mut scope, message(n, at, 2_000), at + 9_000_000);
+    }
+    let behind_ns = scope.now_ns.saturating_sub(scope.horizon.end_ns());
+    assert!(behind_ns < 2_600_000_000, "{behind_ns} ns behind");
+}
+
+/// In slow motion the past plays instead, which is no live picture.
+#[test]
+fn a_live_picture_in_slow_motion_names_its_age() {
+    let mut scope = busy();
+    scope.apply(Action::SetSpeed(0.01));
+    scope.apply(Action::SeekPart(0.3));
+    scope.apply(Action::TogglePause);
+    let edge = scope.frame().header.edge;
+    assert!(matches!(edge, Edge::Past { behind_ns } if behind_ns > 500_000_000), "{edge:?}");
+    scope.apply(Action::Follow);
+    let edge = scope.frame().header.edge;
+    assert!(!matches!(edge, Edge::Past { .. }), "{edge:?}");
+}
+
+/// The recording lasts for 2 s, its last message ends some microseconds after 1.99 s.
+#[test]
+fn the_end_of_a_recording_is_that_of_its_traffic() {
+    let (mut scope, _) = recorded();
+    scope.apply(Action::SetTimebase(100_000));
+    scope.apply(Action::Follow);
+    let (from_ns, to_ns) = (scope.horizon.begin_ns(), scope.horizon.end_ns());
+    assert!(from_ns < 1_990_000_000 && (1_990_017_000..2_000_000_000).contains(&to_ns), "{from_ns} to {to_ns}");
+    assert_eq!(scope.frame().transport.head_ns, 2_000_000_000);
+}
+
+#[test]
+fn keys_that_change_no_number_at_once_are_answered() {
+    let (mut scope, _) = recorded();
+    for action in [Action::SetRoll(crate::Roll::On), Action::Clear] {
+        scope.apply(action.clone());
+        let message = scope.controls.message.as_ref();
+        assert!(message.is_some_and(|message| !message.is_error), "{action:?}");
     }
 }

@@ -373,7 +373,7 @@ fn what_is_picked_is_what_is_counted_and_drawn() {
     scope.apply(Action::Pick(crate::Pick::Flow(FlowId(1))));
     assert_eq!(count(&scope)[0], 200, "the other end of the flow is the flow");
     scope.apply(Action::Pick(crate::Pick::Flow(FlowId(77))));
-    assert_eq!(count(&scope), [0, 200, 200, 0], "what knows no flow cannot be told apart");
+    assert_eq!(count(&scope), [0, 200, 200, 0], "no selection has what has no flow");
     assert_eq!(scope.frame().losses().probes[0].hits, 200, "what was counted stays");
     scope.apply(Action::Pick(crate::Pick::Nothing));
     scope.apply(Action::NextProto);

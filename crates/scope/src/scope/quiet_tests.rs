@@ -1,6 +1,6 @@
 //! The place of the picture where no journey sets it.
 
-use super::tests::{busy, feed, flows, info, message, recorded_options};
+use super::tests::{busy, feed, flows, info, message, recorded_options, surveyed};
 use super::*;
 use crate::View;
 use crate::action::Action;
@@ -105,4 +105,47 @@ fn a_headline_about_missed_events_leads_to_their_counts_and_one_about_nothing_sa
     let mut scope = Scope::new(info(), Options::default());
     scope.apply(Action::ShowEvidence);
     assert!(scope.controls.message.is_some());
+}
+
+/// A recording goes on for a while after its last event.
+#[test]
+fn the_headline_counts_the_time_after_the_last_event() {
+    let observed = Some(Window { from_ns: 0, to_ns: 4 * S });
+    let (scope, _) = surveyed(Options { observed, ..recorded_options(2 * S) });
+    assert_eq!(scope.frame().footer.journeys_per_s, Some(50.0));
+    assert!(scope.headline().text.contains("50 journeys/s"), "{:?}", scope.headline());
+}
+
+/// Two seconds with a message every 10 ms, in the middle of a recording of four.
+#[test]
+fn all_rates_of_a_recording_count_its_quiet_time() {
+    let mut correlator = Correlator::of_node(&info(), Limits::default());
+    let recorded = Some(Window { from_ns: S, to_ns: 3 * S });
+    let observed = Some(Window { from_ns: 0, to_ns: 4 * S });
+    let mut scope = Scope::new(info(), Options { recorded, observed, ..recorded_options(0) });
+    for n in 0..200_u32 {
+        let at = S + u64::from(n) * 10 * MS;
+        let events = message(n, at, 2_000);
+        let batch = Batch { events, flows: flows(), watermark_ns: at + 9 * MS, ..Batch::default() };
+        scope.ingest_batch(0, &batch);
+        let mut done = Vec::new();
+        correlator.push(&batch, &mut done);
+        if n == 199 {
+            correlator.finish(&mut done);
+        }
+        for journey in done {
+            scope.ingest_journey(journey);
+        }
+    }
+    scope.end();
+    scope.apply(Action::ZoomTo { from_ns: 0, to_ns: 4 * S });
+    assert_eq!(scope.lately(), Some((0, 4 * S)));
+    let frame = scope.frame();
+    let lane = frame.lanes.iter().find(|lane| lane.hop() == Some(Hop::DevRecv)).and_then(|lane| lane.stats);
+    let rates = [
+        frame.footer.journeys_per_s,
+        lane.map(|stats| stats.events_per_s),
+        frame.topology(9).rows.first().and_then(|row| row.per_s),
+    ];
+    assert_eq!(rates.map(|rate| rate.map(f64::round)), [Some(50.0); 3], "{rates:?}");
 }

@@ -96,6 +96,7 @@ impl Scope {
         match (self.controls.paused, has_time) {
             (true, true) => Edge::Stopped { behind_ns },
             (true, false) => Edge::Stopped { behind_ns: self.now_ns.saturating_sub(self.swept_ns) },
+            (false, true) if !self.playhead.following => Edge::Past { behind_ns },
             (false, true) if behind_ns >= OLD_NS && self.selected.is_some() => Edge::Selected { behind_ns },
             (false, true) if behind_ns >= OLD_NS => Edge::Held { behind_ns },
             (false, _) => Edge::Live,

@@ -140,7 +140,7 @@ impl Scope {
         }
     }
 
-    /// Counts again, after a change of what is looked at: a recording is surveyed anew.
+    /// Counts again, after a change of what is looked at: a recording is surveyed again.
     pub(super) fn recount(&mut self) {
         let Some(recorded) = &mut self.recorded else { return self.recount_live() };
         recorded.survey += 1;

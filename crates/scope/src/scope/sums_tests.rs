@@ -140,7 +140,7 @@ fn a_recording_is_surveyed_zoomed_and_counted_again() {
     scope.apply(Action::ZoomTo { from_ns: 20 * S, to_ns: 22 * S });
     assert_eq!(scope.frame().sum_map(60, 24).map.rows[0].times.n, 180);
     scope.apply(Action::NextProto);
-    assert!(scope.frame().sum_map(60, 24).map.rows.is_empty(), "it is surveyed anew");
+    assert!(scope.frame().sum_map(60, 24).map.rows.is_empty(), "it is surveyed again");
     (10..70).for_each(|at| scope.ingest_batch(0, &second(at)));
     let map = scope.frame().sum_map(60, 24);
     assert!(map.narrowed && map.map.rows[0].times.n == 180, "sums are of everything, and say so");

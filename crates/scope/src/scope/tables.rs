@@ -11,6 +11,7 @@ use crate::look::{
     RequestPanel, TopologyPanel, Wire,
 };
 use crate::probe_matches::is_tied;
+use crate::recorded::Recorded;
 use crate::switches::HopState;
 use crate::topology::TopologyQuery;
 use crate::views::View;
@@ -180,6 +181,7 @@ impl Scope {
             names: &self.names,
             selected: &self.controls.path,
             now_ns: if self.is_recorded() { 0 } else { self.now_ns },
+            counted_ns: self.recorded.as_ref().map(Recorded::counted_ns),
             weight: self.weights.of_journeys(),
             has_sums: self.counts.flows.has_sums(),
         }

@@ -295,9 +295,14 @@ pub(super) fn recorded_options(to_ns: u64) -> Options {
 /// The same two seconds as a recording, surveyed to its end. Journeys arrive joined, as from the recording's
 /// reader.
 pub(super) fn recorded() -> (Scope, Vec<magscope_core::Journey>) {
+    surveyed(recorded_options(2_000 * MS))
+}
+
+/// The same with these options.
+pub(super) fn surveyed(options: Options) -> (Scope, Vec<magscope_core::Journey>) {
     let mut correlator = Correlator::of_node(&info(), Limits::default());
     let mut journeys = Vec::new();
-    let mut scope = Scope::new(info(), recorded_options(2_000 * MS));
+    let mut scope = Scope::new(info(), options);
     for n in 0..200_u32 {
         let at = u64::from(n) * 10 * MS;
         let events = message(n, at, if n == 90 { 5 * MS } else { 2_000 });
@@ -335,7 +340,7 @@ fn figures_of_a_recording_are_of_a_whole_bucket_at_least() {
     assert_eq!(scope.lately(), None);
     // A recording shorter than a bucket has no other time than its own.
     if let Some(recorded) = &mut scope.recorded {
-        recorded.all.to_ns = 100 * MS;
+        (recorded.all.to_ns, recorded.observed.to_ns) = (100 * MS, 100 * MS);
     }
     assert_eq!(scope.lately(), Some((0, 100 * MS)));
 }

@@ -139,12 +139,18 @@ impl Scope {
         let (_, to_ns) = self.extent();
         if self.is_recorded() {
             self.seek(to_ns);
-            self.horizon.go(to_ns, 1.0);
+            self.horizon.go(self.last_traffic_ns().unwrap_or(to_ns).min(to_ns), 1.0);
             return self.moved();
         }
         self.playhead.following = true;
         self.controls.paused = false;
         self.go_on();
+    }
+
+    /// The last event of a recording that is surveyed to its end. Its time may go on, in which a narrow picture is empty.
+    fn last_traffic_ns(&self) -> Option<u64> {
+        let is_read = self.recorded.as_ref().is_some_and(|recorded| recorded.read_ns >= recorded.all.to_ns);
+        self.last_event_ns.iter().flatten().max().copied().filter(|_| is_read)
     }
 
     /// Seeks to the next or the previous journey.

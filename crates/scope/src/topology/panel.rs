@@ -199,6 +199,8 @@ pub(crate) struct TopologyQuery<'a> {
     pub selected: &'a [PathLeg],
     /// The newest instant on the time line.
     pub now_ns: u64,
+    /// The time of a recording that was counted, nanoseconds.
+    pub counted_ns: Option<u64>,
     /// Journeys per recorded one, if it is known.
     pub weight: Option<f64>,
     /// True with the kernel's sums, which have no paths.
@@ -349,7 +351,8 @@ impl Topology {
     /// The time over which journeys were counted.
     fn span_ns(&self, query: &TopologyQuery<'_>) -> u64 {
         let end_ns = self.newest_ns.max(query.now_ns);
-        self.begin_ns.map_or(0, |begin_ns| end_ns.saturating_sub(begin_ns))
+        let since_first_ns = || self.begin_ns.map_or(0, |begin_ns| end_ns.saturating_sub(begin_ns));
+        query.counted_ns.unwrap_or_else(since_first_ns)
     }
 
     fn per_s(&self, query: &TopologyQuery<'_>, journeys: u64) -> Option<f64> {

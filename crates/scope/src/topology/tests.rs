@@ -132,7 +132,7 @@ fn counted(journeys: &[Journey], names: &Names) -> Topology {
 }
 
 fn query<'a>(names: &'a Names, selected: &'a [PathLeg]) -> TopologyQuery<'a> {
-    TopologyQuery { names, selected, now_ns: 0, weight: Some(1.0), has_sums: false }
+    TopologyQuery { names, selected, now_ns: 0, counted_ns: None, weight: Some(1.0), has_sums: false }
 }
 
 fn panel(topology: &Topology, names: &Names) -> TopologyPanel {

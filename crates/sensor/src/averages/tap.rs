@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_told_with_what_does() {
+    fn what_finds_no_room_is_counted_and_reported() {
         let watched = Arc::new(AtomicBool::new(false));
         let (mut tap, mut tapped) = tap(NodeInfo::default(), watched.clone());
         let mut next = || {

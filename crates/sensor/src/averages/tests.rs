@@ -144,7 +144,7 @@ fn everything_is_watched_by_its_own_key_and_nothing_else_is() {
 }
 
 #[test]
-fn losses_are_told_and_so_is_what_is_left_out() {
+fn losses_and_omissions_are_reported() {
     let settings = vec!["filter port = 443".to_owned(), "watermark latency".to_owned()];
     let mut fed = Fed(Averages::new(&NodeInfo { settings, ..info() }));
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));
@@ -237,7 +237,7 @@ fn where_no_records_are_made_nothing_is_known() {
     assert!(why(&fed).contains("no records"), "{}", why(&fed));
     fed.batch(&change(7, "detail full"));
     fed.events(&[recv(8 * S, 70), recv(9 * S, 70)]);
-    assert_eq!(received(&fed.of(id)).overall.bytes, 140, "counted anew");
+    assert_eq!(received(&fed.of(id)).overall.bytes, 140, "counted again");
     let begun = NodeInfo { settings: vec!["detail histograms".to_owned()], ..info() };
     let mut fed = Fed(Averages::new(&begun));
     let id = fed.watch(Subject::Socket(MINE), Window::Receives(2));

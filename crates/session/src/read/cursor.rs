@@ -93,8 +93,12 @@ pub(super) fn skipped(name: &str, entry: &Entry, because: &str) -> String {
     format!("the batch of {} rows at {} of {name} was skipped: {because}", entry.rows, entry.offset)
 }
 
-/// Number of rows in the gaps of a small table.
-pub(super) fn hidden(file: &TableFile) -> u64 {
+/// The small tables whose missing rows are counted as lost records.
+const COUNTED: [Table; 6] =
+    [Table::Flows, Table::Tcp, Table::Hits, Table::Heads, Table::Losses, Table::Synthesis];
+
+/// Number of rows in the gaps of these small tables of a segment.
+pub(super) fn hidden(segment: &SegmentMap) -> u64 {
     let gap = |p: &Piece| if let Piece::Gap(gap) = p { gap.rows } else { 0 };
-    file.pieces.iter().map(gap).sum()
+    COUNTED.into_iter().flat_map(|table| &segment.table(table).pieces).map(gap).sum()
 }

@@ -255,8 +255,7 @@ impl Replay {
 
     /// Adds losses for rows in gaps of their tables, at the time of the segment.
     fn hidden(&self, segment: &SegmentMap, batch: &mut Batch) {
-        let counted = [Table::Flows, Table::Tcp, Table::Hits, Table::Heads, Table::Losses, Table::Synthesis];
-        let rows: u64 = counted.into_iter().map(|table| hidden(segment.table(table))).sum();
+        let rows = hidden(segment);
         if rows > 0 {
             let (from_ns, to_ns) = segment.range_ns().unwrap_or((self.watermark_ns, self.watermark_ns));
             batch.losses.push(damaged(from_ns, to_ns, rows));

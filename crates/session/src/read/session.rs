@@ -1,6 +1,6 @@
 //! Opening a session.
 
-use super::cursor::{Cursor, read_changes};
+use super::cursor::{Cursor, hidden, read_changes};
 use super::damage::Damage;
 use super::replay::Replay;
 use super::scan::Piece;
@@ -342,6 +342,7 @@ impl Inner {
                     Piece::Gap(gap) => summary.losses.add(LossCause::Damaged, gap.rows),
                 }
             }
+            summary.losses.add(LossCause::Damaged, hidden(segment));
             losses(segment, &mut summary.losses, damage);
         }
         summary

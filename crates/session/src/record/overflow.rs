@@ -71,7 +71,7 @@ mod tests {
     use magscope_core::{Event, Hop};
 
     #[test]
-    fn drops_are_merged_and_told_once() {
+    fn drops_are_merged_and_reported_once() {
         let mut overflow = Overflow::default();
         let ring = Loss { cpu: 3, from_ns: 1, to_ns: 2, count: 5, cause: LossCause::RingFull };
         for time_ns in [30, 10, 20] {

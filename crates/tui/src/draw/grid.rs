@@ -20,6 +20,8 @@ pub struct Column {
     pub need: u8,
     /// Width of its longest text, if that has priority over columns that need less.
     pub longest: u16,
+    /// Width of its longest text, if remaining width goes to that first.
+    pub complete: u16,
 }
 
 impl Column {
@@ -29,16 +31,23 @@ impl Column {
         self.longest = longest;
         self
     }
+
+    /// The column with remaining width for a text of this width, before other columns have any.
+    #[must_use]
+    pub const fn with_complete(mut self, complete: u16) -> Self {
+        self.complete = complete;
+        self
+    }
 }
 
 /// A text column.
 pub const fn words(title: &'static str, width: u16, grows: u16, need: u8) -> Column {
-    Column { title, width, grows, right: false, need, longest: 0 }
+    Column { title, width, grows, right: false, need, longest: 0, complete: 0 }
 }
 
 /// A number column.
 pub const fn number(title: &'static str, width: u16, need: u8) -> Column {
-    Column { title, width, grows: 0, right: true, need, longest: 0 }
+    Column { title, width, grows: 0, right: true, need, longest: 0, complete: 0 }
 }
 
 /// Blank columns between two columns.
@@ -68,6 +77,12 @@ impl<'a> Grid<'a> {
             let more = columns[at].longest.saturating_sub(columns[at].width).min(rest);
             left = rest - more;
             chosen[at] = Some(columns[at].width + more);
+        }
+        for (column, chosen) in columns.iter().zip(&mut chosen) {
+            let Some(width) = chosen else { continue };
+            let more = column.complete.saturating_sub(*width).min(left);
+            left -= more;
+            *width += more;
         }
         let growing = columns.iter().zip(&chosen).filter(|(_, chosen)| chosen.is_some());
         let shares: u16 = growing.map(|(column, _)| column.grows).sum();
@@ -223,6 +238,15 @@ mod tests {
             let end = at(width).into_iter().flatten().map(|(x, w)| x + w).max();
             assert!(end.is_none_or(|end| end < width));
         }
+    }
+
+    #[test]
+    fn remaining_width_completes_a_text_before_other_columns_grow() {
+        let columns = [COLUMNS[0].with_complete(14), COLUMNS[1], words("cause", 5, 3, 1)];
+        let places = |width| Grid::new(&columns, Rect::new(0, 0, width, 5)).places;
+        assert_eq!(places(29), [Some((2, 10)), Some((14, 7)), Some((23, 5))]);
+        assert_eq!(places(33), [Some((2, 14)), Some((18, 7)), Some((27, 5))]);
+        assert_eq!(places(37), [Some((2, 15)), Some((19, 7)), Some((28, 8))], "and then all of them");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::Extras;
 use super::canvas::{Canvas, width};
 use magscope_scope::format::{bytes, percent, short_duration};
-use magscope_scope::{Align, Edge, Frame, Persistence, Pick};
+use magscope_scope::{Align, Edge, Frame, Persistence, Pick, Recording};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
@@ -24,7 +24,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
         Piece::of(format!("   {state}"), state_style, Keep::Always),
     ];
     let transport = &frame.transport;
-    if (transport.speed - 1.0).abs() > 1e-9 {
+    if (transport.speed - 1.0).abs() > 1e-9 && header.edge != Edge::Ended {
         pieces.push(Piece::of(format!(" {}×", transport.speed), theme.accent, Keep::Always));
     }
     if transport.seekable {
@@ -35,8 +35,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame, extras: &Extras) {
         pieces.push(Piece::of(" auto", theme.dim, Keep::Auto));
     }
     if let Some(recording) = frame.footer.recording {
-        let words = format!("   ● {} {}", recording.name, bytes(recording.bytes).trim_start());
-        pieces.push(Piece::of(words, theme.strong, Keep::Recording));
+        pieces.extend(recording_pieces(recording, theme.strong));
     }
     // Every active filter is shown, because an empty picture would be misleading.
     let narrowed = narrowing(frame);
@@ -73,11 +72,21 @@ impl Piece {
 enum Keep {
     Auto,
     Part,
-    Recording,
+    RecordingName,
+    RecordingSize,
     Timebase,
     Nodes,
     Name,
     Always,
+}
+
+/// The running recording: its mark is always shown, its name and its size where there is room.
+fn recording_pieces(recording: &Recording, style: Style) -> [Piece; 3] {
+    [
+        Piece::of("   ●", style, Keep::Always),
+        Piece::of(format!(" {}", recording.name), style, Keep::RecordingName),
+        Piece::of(format!(" {}", bytes(recording.bytes).trim_start()), style, Keep::RecordingSize),
+    ]
 }
 
 /// The pieces that fit; those that always stay may be too wide.
@@ -128,4 +137,26 @@ fn narrowing(frame: &Frame) -> Vec<String> {
     }));
     words.extend(frame.header.counts_words());
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_recording_is_visible_at_every_width() {
+        let recording = Recording { name: "host.session".to_owned(), bytes: 27_500, ..Recording::default() };
+        let words = |room| {
+            let style = Style::new();
+            let mut pieces =
+                vec![Piece::of("▶ live", style, Keep::Always), Piece::of("  web-1", style, Keep::Nodes)];
+            pieces.extend(recording_pieces(&recording, style));
+            fitting(pieces, room).into_iter().map(|piece| piece.words).collect::<String>()
+        };
+        assert_eq!(words(80), "▶ live  web-1   ● host.session 27.5 kB");
+        assert_eq!(words(30), "▶ live  web-1   ● 27.5 kB");
+        assert_eq!(words(20), "▶ live  web-1   ●");
+        assert_eq!(words(10), "▶ live   ●");
+        assert_eq!(words(1), "▶ live   ●");
+    }
 }

@@ -12,11 +12,9 @@ const ROWS: u16 = 2;
 fn words(frame: &Frame) -> String {
     let headline = frame.headline;
     let sign = match headline.kind {
-        HeadlineKind::Loss | HeadlineKind::Unreached | HeadlineKind::Slow | HeadlineKind::Retransmissions => {
-            "! "
-        }
+        kind if kind.is_wrong() => "! ",
         HeadlineKind::MissedEvents => "? ",
-        HeadlineKind::NothingWrong | HeadlineKind::Unknown => "",
+        _ => "",
     };
     let text = if headline.text.is_empty() { "nothing observed yet" } else { &headline.text };
     format!("{sign}{text}")
@@ -38,7 +36,7 @@ pub fn draw(canvas: &mut Canvas, area: Rect, frame: &Frame) {
     let theme = canvas.theme;
     let headline = frame.headline;
     let style = match headline.kind {
-        HeadlineKind::Loss | HeadlineKind::Unreached => theme.bad,
+        HeadlineKind::Loss | HeadlineKind::Unreached | HeadlineKind::Unanswered => theme.bad,
         HeadlineKind::Slow | HeadlineKind::Retransmissions => theme.accent,
         HeadlineKind::MissedEvents => theme.missed,
         HeadlineKind::NothingWrong => theme.plain,

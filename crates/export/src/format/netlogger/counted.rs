@@ -10,7 +10,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Bytes that a line has too many, as the user reads it after a number.
-const NOT_READ: &str = "bytes did not pass and are in lines, because datagrams were read in part";
+const NOT_READ: &str = "bytes did not pass and are in lines: datagrams were read in part, or had several receivers and \
+                        no identification, or stand behind later ones";
 
 /// Events and bytes without a line if a filter chooses journeys. Those of journeys left out have no number of their
 /// own.
@@ -35,6 +36,17 @@ pub fn has_lines(hop: Hop) -> bool {
 /// One event of an instant: hop, node, CPU, thread or drop reason.
 type Key = (Hop, u16, u16, u32);
 
+/// The part of an event that a line has.
+struct Piece {
+    event: Key,
+    proto: Proto,
+    /// First byte: a sequence number; 0 for datagrams.
+    seq: u32,
+    bytes: u64,
+    /// Identification of a datagram; 0: none.
+    ip_id: u16,
+}
+
 /// What captured events of a hop, and then its lines, differ by.
 type Difference = fn(&HopRate, &HopRate) -> u64;
 
@@ -43,9 +55,8 @@ type Difference = fn(&HopRate, &HopRate) -> u64;
 pub struct EventCount {
     captured: BTreeMap<Hop, HopRate>,
     in_lines: BTreeMap<Hop, HopRate>,
-    /// Time of the last mark, and its lines: one event has a line for each of its journeys. A line has its event,
-    /// protocol, first byte and number of bytes.
-    instant: (i64, Vec<(Key, Proto, u32, u64)>),
+    /// Time of the last mark, and its lines: one event has a line for each of its journeys.
+    instant: (i64, Vec<Piece>),
     copies_left_out: u64,
     left_out_verdicts: u64,
     receive_windows: u64,
@@ -87,7 +98,8 @@ impl EventCount {
             self.settle();
             self.instant.0 = mark.ns;
         }
-        self.instant.1.push((key, about.proto, about.seq, about.bytes));
+        let About { proto, seq, bytes, ip_id, .. } = **about;
+        self.instant.1.push(Piece { event: key, proto, seq, bytes, ip_id });
     }
 
     fn journey(&mut self, about: &About) {
@@ -103,20 +115,28 @@ impl EventCount {
     /// Counts the events of the last instant, and the bytes that their lines have together.
     fn settle(&mut self) {
         let lines = &mut self.instant.1;
-        lines.sort_unstable_by_key(|(key, ..)| *key);
-        for event in lines.chunk_by_mut(|a, b| a.0 == b.0) {
+        lines.sort_unstable_by_key(|line| line.event);
+        for event in lines.chunk_by_mut(|a, b| a.event == b.event) {
             // Sequence numbers wrap: those of one event are close to each other.
-            let base = event[0].2.wrapping_sub(1 << 31);
-            event.sort_unstable_by_key(|(_, _, seq, _)| seq.wrapping_sub(base));
-            let (mut bytes, mut end) = (0, 0_u64);
-            for (_, proto, seq, len) in &*event {
-                let start = u64::from(seq.wrapping_sub(base));
-                // A datagram has no position in a stream.
-                let overlap = if *proto == Proto::TCP { end.saturating_sub(start).min(*len) } else { 0 };
-                bytes += len - overlap;
-                end = end.max(start.saturating_add(*len));
+            let base = event[0].seq.wrapping_sub(1 << 31);
+            event.sort_unstable_by_key(|line| (line.seq.wrapping_sub(base), line.ip_id));
+            let (mut bytes, mut end, mut before) = (0, 0_u64, 0);
+            for line in &*event {
+                let start = u64::from(line.seq.wrapping_sub(base));
+                let overlap = if line.proto == Proto::TCP {
+                    end.saturating_sub(start).min(line.bytes)
+                } else if line.ip_id != 0 && line.ip_id == before {
+                    // One datagram with several receivers has a line in the journey of each.
+                    line.bytes
+                } else {
+                    // A datagram has no position in a stream.
+                    0
+                };
+                bytes += line.bytes - overlap;
+                end = end.max(start.saturating_add(line.bytes));
+                before = line.ip_id;
             }
-            self.in_lines.entry(event[0].0.0).or_default().count(bytes);
+            self.in_lines.entry(event[0].event.0).or_default().count(bytes);
         }
         lines.clear();
     }
@@ -165,7 +185,41 @@ mod tests {
     use crate::{Chosen, Export, TimeLine};
     use magscope_core::node::NodeInfo;
     use magscope_core::{Event, Filter};
-    use magscope_timeline::merged_reader::Piece;
+    use magscope_timeline::merged_reader;
+
+    /// The surplus bytes of lines of one event of 300 bytes, for the journeys of these identifications. Lines of other
+    /// instants are between the parts.
+    fn surplus(captured_bytes: u32, parts: &[&[u16]]) -> Vec<u64> {
+        let mut counted = EventCount::default();
+        let event = Event { proto: Proto::UDP, len: captured_bytes, ..Event::at(Hop::IpOut, 1) };
+        counted.batch(&Batch { events: vec![event], ..Batch::default() });
+        for ip_ids in parts {
+            counted.instant.1.extend(ip_ids.iter().map(|ip_id| Piece {
+                event: (Hop::IpOut, 0, 0, 0),
+                proto: Proto::UDP,
+                seq: 0,
+                bytes: 300,
+                ip_id: *ip_id,
+            }));
+            counted.settle();
+        }
+        let left_out = counted.left_out();
+        left_out.iter().filter(|(words, _)| words.starts_with(NOT_READ)).map(|(_, n)| *n).collect()
+    }
+
+    #[test]
+    fn a_datagram_with_several_receivers_passed_once() {
+        assert!(surplus(300, &[&[7, 7, 7]]).is_empty());
+        assert!(surplus(600, &[&[7, 8, 8, 7]]).is_empty(), "a super-packet of two datagrams");
+        assert_eq!(surplus(300, &[&[0, 0]]), [300], "nothing shows that both are one datagram");
+        assert_eq!(surplus(100, &[&[7]]), [200], "it was read in part");
+    }
+
+    #[test]
+    fn a_line_behind_later_ones_has_its_bytes_once_more() {
+        assert_eq!(surplus(300, &[&[7], &[7]]), [300]);
+        assert!(NOT_READ.ends_with(", or stand behind later ones"), "{NOT_READ}");
+    }
 
     #[test]
     fn with_a_filter_events_may_be_of_a_journey_that_it_leaves_out() {
@@ -174,7 +228,7 @@ mod tests {
             let marks = Marks::new(&[NodeInfo::default()], TimeLine::default(), chosen);
             let mut export = Marked::new(marks, NetLogger::new(Box::new(Vec::new()), Dialect::Ulm, &[]));
             let batch = Batch { events: vec![Event::at(Hop::IpOut, 1)], ..Batch::default() };
-            export.piece(&Piece::Batch(0, &batch)).expect("memory takes all");
+            export.piece(&merged_reader::Piece::Batch(0, &batch)).expect("memory takes all");
             let written = export.finish().expect("memory takes all");
             written.left_out.into_iter().next().expect("the event has no line")
         };

@@ -5,6 +5,7 @@
 //! names are no hops; the user maps them to hops, and unmapped names are counted.
 
 use super::counted::has_lines;
+use super::groups::Groups;
 use super::hosts::Hosts;
 use super::read::Line;
 use super::reasons::Reasons;
@@ -32,6 +33,9 @@ const HELD: usize = 256 << 10;
 /// Maximum number of counted names, namespaces, flows and threads.
 const MOST: usize = 1 << 16;
 
+/// Maximum number of events of one instant that are compared with a line.
+const NEAR: usize = 1 << 10;
+
 /// Maximum number of interfaces.
 const MOST_INTERFACES: usize = 4_096;
 
@@ -58,8 +62,7 @@ pub struct Events {
     flows: Map<FlowId, Flow>,
     tasks: Map<u32, String>,
     places: BTreeMap<(String, String), u32>,
-    /// Socket-layer marks that occur in the lines of several journeys.
-    written: Set<(u8, u64, u64, u32)>,
+    groups: Groups,
     threads: Threads,
     tids: Tids,
     reasons: Reasons,
@@ -85,6 +88,8 @@ pub struct Events {
     pub unnamed: u64,
     /// Lines of TCP with neither an ID nor the place of their bytes: those of one flow have the same bytes.
     pub unplaced: u64,
+    /// Lines of forwarders. A recording of a log has no event of theirs, and their time is on the wire.
+    pub forwarded: u64,
     /// Lines with unmapped events, by name.
     pub unknown: BTreeMap<String, u64>,
 }
@@ -109,7 +114,11 @@ impl Events {
             "events.lost" => self.loss(line, ns),
             // The hops of that journey carry the same information.
             "journey.lost" => self.taken += 1,
-            _ if is_span(event) || event.starts_with(FORWARDER) => self.taken += 1,
+            _ if is_span(event) => self.taken += 1,
+            _ if event.starts_with(FORWARDER) => {
+                self.forwarded += 1;
+                self.taken += 1;
+            }
             _ => match (self.hop(event), sampled(event)) {
                 (Some(hop), _) => self.hit(line, ns, hop),
                 (None, Some(field)) => self.sample(line, ns, field),
@@ -170,7 +179,9 @@ impl Events {
         let packet = is_packet(hop);
         let is_ipv6 = self.flows.get(&flow).is_some_and(|flow| flow.local.is_ipv6());
         // Above IP a datagram has no identification.
-        event.ip_id = match line.number::<u16>(&["MAG.IPID", "mag.ip_id"]) {
+        let written = line.number::<u16>(&["MAG.IPID", "mag.ip_id"]);
+        let identification = written.filter(|_| proto != Proto::TCP).unwrap_or(0);
+        event.ip_id = match written {
             _ if !packet => 0,
             // IPv6 has no identification: order identifies the copy, and without order there is no latency.
             _ if proto == Proto::TCP && is_ipv6 => 0,
@@ -236,16 +247,15 @@ impl Events {
         if hop == Hop::TaskRun {
             self.threads.run(line, &event);
         }
-        // A wake-up serves all available data.
-        let shared = matches!(hop.role(), Role::Ready | Role::Reader);
-        if shared && !self.once((hop.id(), ns, event.socket ^ u64::from(event.seq()) << 32, event.tid)) {
-            self.taken += 1;
-            return;
+        if self.flows.get(&flow).is_some_and(|of| self.groups.is_received(&event, of, identification)) {
+            event.flags = event.flags.with(EventFlags::GROUP);
         }
-        self.task(line, &event);
-        self.seen.insert(hop);
-        self.held.push(event);
         self.taken += 1;
+        if !self.is_repeated(&event, identification) {
+            self.task(line, &event);
+            self.seen.insert(hop);
+            self.held.push(event);
+        }
     }
 
     /// A number for the datagram of a line, and one for its socket. A line of another tool without an ID has numbers of its
@@ -277,12 +287,19 @@ impl Events {
         *self.interfaces.entry(key).or_insert(free)
     }
 
-    /// True at the first call with this value.
-    fn once(&mut self, what: (u8, u64, u64, u32)) -> bool {
-        if self.written.len() >= MOST {
-            self.written.clear();
+    /// True if another line was of this event. The packet of several journeys is ambiguous if it is in all of them: each
+    /// receiver has a mark of its own at its arrival.
+    fn is_repeated(&mut self, event: &Event, identification: u16) -> bool {
+        let flow = self.flows.get(&event.flow);
+        let is_repeated = flow.is_some_and(|flow| self.groups.is_repeated(event, flow, identification));
+        if is_repeated && !event.is_ambiguous() {
+            let place = |e: &Event| (e.hop, e.socket, e.cpu, e.ip_id);
+            let near = self.held.iter_mut().rev().take(NEAR).take_while(|held| held.time_ns == event.time_ns);
+            for held in near.filter(|held| place(held) == place(event)) {
+                held.flags = held.flags.without(EventFlags::AMBIGUOUS);
+            }
         }
-        self.written.insert(what)
+        is_repeated
     }
 
     fn task(&mut self, line: &Line<'_>, event: &Event) {
@@ -427,6 +444,12 @@ impl Events {
         self.renamed.len() as u64
     }
 
+    /// Repeated lines of senders, of datagrams to groups without an identification: an import has a datagram for each
+    /// receiver.
+    pub const fn unidentified(&self) -> u64 {
+        self.groups.unidentified
+    }
+
     /// Wake-ups that no line has: a reader ran that something else had woken.
     pub const fn added_wakes(&self) -> u64 {
         self.added_wakes
@@ -502,14 +525,7 @@ fn hash(id: &str) -> u64 {
 
 fn proto(text: Option<&str>, has_seq: bool) -> Proto {
     match text {
-        Some("tcp") => Proto::TCP,
-        Some("udp") => Proto::UDP,
-        Some("icmp") => Proto::ICMP,
-        Some("icmp6") => Proto::ICMPV6,
-        Some(other) => {
-            let number = other.strip_prefix("proto-").and_then(|n| n.parse().ok());
-            number.map_or(Proto::UDP, Proto)
-        }
+        Some(word) => Proto::of_word(word).unwrap_or(Proto::UDP),
         None if has_seq => Proto::TCP,
         None => Proto::UDP,
     }
@@ -537,39 +553,4 @@ fn sampled(event: &str) -> Option<fn(&mut TcpSample) -> &mut u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::read::parse;
-    use super::*;
-
-    /// What joins the events of lines to datagrams, with the counts of lines without an ID.
-    fn identities(fields: &str) -> (Set<(u16, u32)>, Set<u64>, u64, u64) {
-        let mut events = Events::default();
-        for (at, event) in ["ip.out", "ip.out", "ip.in", "ip.in"].into_iter().enumerate() {
-            let line = format!(
-                "DATE=20060102030405.{at:06} HOST=a PROG=x LVL=Usage NL.EVNT={event} SRC=10.0.0.1 DST=10.0.0.2 VOL=100 {fields}"
-            );
-            events.line(&parse(&line).expect("a line"));
-        }
-        let of = events.take(true).events;
-        let packets = of.iter().map(|event| (event.ip_id, event.skb)).collect();
-        (packets, of.iter().map(|event| event.socket).collect(), events.unnamed, events.unplaced)
-    }
-
-    #[test]
-    fn a_line_without_an_id_is_a_datagram_of_its_own() {
-        for fields in ["", "ID="] {
-            let (packets, sockets, unnamed, unplaced) = identities(fields);
-            // Two directions of one flow have two sockets anyway.
-            assert_eq!((packets.len(), sockets.len(), unnamed, unplaced), (4, 4, 4, 0), "{fields}");
-        }
-        for fields in ["ID=7", "guid=7"] {
-            let (packets, sockets, unnamed, unplaced) = identities(fields);
-            assert_eq!((packets.len(), unnamed, unplaced), (1, 0, 0), "{fields}");
-            assert!(sockets.len() <= 2, "{fields}: {sockets:?}");
-        }
-        let (_, sockets, unnamed, unplaced) = identities("PROT=tcp");
-        assert!(sockets.len() <= 2 && (unnamed, unplaced) == (0, 4), "nothing divides its bytes");
-        let (.., unnamed, unplaced) = identities("MAG.SEQ=1");
-        assert_eq!((unnamed, unplaced), (0, 0), "the place of its bytes identifies it");
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@
 mod counted;
 mod events;
 mod field;
+mod groups;
 mod hosts;
 mod read;
 mod reasons;

@@ -6,7 +6,7 @@
 //!
 //! Separate events would have another meaning: a `send` that returned with fewer bytes cancels the rest of its
 //! announcement. Datagrams of one `UDP_SEGMENT` call left as one super-packet; as separate sends, each would be
-//! given up when the next began.
+//! given up when the next began. Lines of one datagram with several receivers are one event before they come here.
 
 use magscope_core::hop::Role;
 use magscope_core::{Detail, DetailKind, Event, EventFlags, ExtentKind, FlowId, Hop, Proto};

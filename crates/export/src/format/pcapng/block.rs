@@ -46,9 +46,10 @@ pub fn section(out: &mut Vec<u8>, infos: &[NodeInfo]) {
             body,
             1,
             b"Headers are put together from what the probes read: addresses, ports, sequence and acknowledgement numbers, \
-              flags, time to live, type of service, identification and lengths are those of the packet. Options of TCP, checksums and the \
-              link layer were not captured and are absent, or 0 (UDP over IPv6: 0xffff). A window that was not captured is 65535. The \
-              queue number is the CPU.",
+              flags, time to live, type of service and identification are those of the packet. Options of IPv4 and TCP, extension headers \
+              of IPv6 (but that of a fragment), checksums and the link layer were not captured and are absent, or 0 (UDP over IPv6: \
+              0xffff). Lengths are those of the packet, less what is absent. A window that was not captured is 65535. The queue number \
+              is the CPU.",
         );
         option(body, 0, b"");
     });

@@ -48,6 +48,20 @@ fn has_packets(hop: Hop) -> bool {
     hop.role() == Role::Packet && hop.spec().has_packet
 }
 
+/// Why an export of these hops would be empty: no packets pass at any of them. `None` if packets pass at one.
+pub fn reason_for_none(hops: &[Hop]) -> Option<String> {
+    if hops.iter().any(|hop| has_packets(*hop)) {
+        return None;
+    }
+    let names = |hops: HopSet| hops.iter().map(Hop::name).collect::<Vec<_>>().join(",");
+    let chosen = names(hops.iter().copied().collect());
+    let fitting = names(HopSet::all().iter().filter(|hop| has_packets(*hop)).collect());
+    Some(format!(
+        "no packets pass at the chosen hops ({chosen}): calls, waits and wake-ups have none, so the pcapng \
+         would be empty; choose with --hops among {fitting}"
+    ))
+}
+
 /// A waiting packet.
 struct Waiting {
     node: u16,
@@ -132,13 +146,8 @@ impl Pcapng {
         if !self.hops.is_empty() {
             return Ok(());
         }
-        let names = |hops: HopSet| hops.iter().map(Hop::name).collect::<Vec<_>>().join(",");
-        let chosen = names(self.hops_without);
-        let fitting = names(HopSet::all().iter().filter(|hop| has_packets(*hop)).collect());
-        Err(ExportError::Format(format!(
-            "no packets pass at the chosen hops ({chosen}): calls, waits and wake-ups have none, so the pcapng \
-             would be empty; choose with --hops among {fitting}"
-        )))
+        let chosen: Vec<Hop> = self.hops_without.iter().collect();
+        reason_for_none(&chosen).map_or(Ok(()), |reason| Err(ExportError::Format(reason)))
     }
 
     fn loss(&mut self, node: u16, loss: &Loss) {

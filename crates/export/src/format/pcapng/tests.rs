@@ -108,6 +108,9 @@ fn waiting_losses_are_bounded_and_none_is_forgotten() {
 
 #[test]
 fn hops_without_packets_are_refused_or_counted() {
+    assert_eq!(reason_for_none(&[Hop::AppSend, Hop::DevXmit]), None);
+    let reason = reason_for_none(&[Hop::AppSend]).expect("the file would be empty");
+    assert!(reason.contains("(app.send)") && reason.contains("dev.xmit"), "{reason}");
     let batch = batch(&[(Hop::AppSend, 1_000), (Hop::DevXmit, 2_000)], &[]);
     let mut none = writer(&[Hop::AppSend]);
     let error = none.piece(&Piece::Batch(0, &batch)).expect_err("the file would be empty").to_string();

@@ -36,7 +36,7 @@ pub fn run(args: &Args, format: Format, chosen: Chosen, target: target::Target, 
     damage.note();
     let walked = walked?;
     reporting::note_evicted(&walked);
-    let written = fed.finish().with_context(|| target::cannot(&args.output))?;
+    let written = fed.finish().map_err(|error| target::failed(&args.output, error))?;
     let size = target.commit()?;
     print_written(&args.output, &written, size, began);
     Ok(())

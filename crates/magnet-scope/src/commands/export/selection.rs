@@ -63,7 +63,7 @@ pub fn write(
         return Err(Cancelled("cancelled; nothing was written".to_owned()).into());
     }
     recordings.note_damage();
-    let written = fed.finish().with_context(|| target::cannot(output))?;
+    let written = fed.finish().map_err(|error| target::failed(output, error))?;
     let size = target.commit()?.unwrap_or(0);
     let rows: Vec<String> = written.rows.iter().map(|(what, n)| format!("{} {what}", count(*n))).collect();
     let rows = if rows.is_empty() { "nothing".to_owned() } else { rows.join(", ") };

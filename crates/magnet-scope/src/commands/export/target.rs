@@ -4,7 +4,7 @@ use super::compress::Compression;
 use crate::failure::{Hint, Usage};
 use crate::files;
 use anyhow::{Context, Result};
-use magscope_export::Output;
+use magscope_export::{ExportError, Output};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -160,6 +160,15 @@ pub fn cannot(path: &Path) -> Hint {
     )
 }
 
+/// Error of an export: only a failed write has the likely causes of one.
+pub fn failed(path: &Path, error: ExportError) -> anyhow::Error {
+    let hint = match &error {
+        ExportError::Io(_) => cannot(path),
+        _ => Hint::new(format!("cannot write {}", path.display()), "", ""),
+    };
+    anyhow::Error::new(error).context(hint)
+}
+
 enum Sink {
     File(File),
     Stdout(io::Stdout),
@@ -202,5 +211,20 @@ impl Output for Plain {
             Sink::File(file) => file.sync_all(),
             Sink::Stdout(_) => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::parts;
+
+    #[test]
+    fn only_a_failed_write_blames_the_disk() {
+        let likely = |error| parts(&failed(Path::new("a.pcapng"), error)).1;
+        let full = likely(ExportError::Io(io::Error::from(io::ErrorKind::StorageFull)));
+        assert!(full.contains("the disk is full"), "{full}");
+        let other = likely(ExportError::Format("no packets pass at the chosen hops".to_owned()));
+        assert_eq!(other, "no packets pass at the chosen hops");
     }
 }

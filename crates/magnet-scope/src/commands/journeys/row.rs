@@ -178,9 +178,15 @@ impl Outer {
         let ends = context.outer(journey, at);
         let packet = ends.map_or_else(String::new, |(proto, from, to)| format!("{proto} {from}→{to}"));
         let node = context.forwarder(journey, at);
-        let text = format!("inside {packet} at {node} {interface} for {}", duration(ns));
+        let text = inside_words(&packet, &node, &interface, ns);
         Outer { packet, node, interface, ns, text }
     }
+}
+
+/// An outer packet as text. With one captured hop it has no time.
+fn inside_words(packet: &str, node: &str, interface: &str, ns: u64) -> String {
+    let time = if ns == 0 { String::new() } else { format!(" for {}", duration(ns)) };
+    format!("inside {packet} at {node} {interface}{time}")
 }
 
 /// Maximum number of custom probes and heads per row.
@@ -559,4 +565,15 @@ fn is_none_left(number: &u32) -> bool {
 
 fn as_text<T: std::fmt::Display, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outer_packet_with_one_hop_has_no_time() {
+        assert_eq!(inside_words("udp a→b", "n", "eth0", 0), "inside udp a→b at n eth0");
+        assert_eq!(inside_words("udp a→b", "n", "eth0", 4_370), "inside udp a→b at n eth0 for 4.37 µs");
+    }
 }

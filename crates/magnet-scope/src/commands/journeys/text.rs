@@ -92,6 +92,12 @@ fn journey(text: &mut String, row: &Row, date: &str, width: usize) {
             });
             parts.push(format!("total{interval}: two clocks{unclear}"));
         }
+        // The join also leaves out the time between two ends that are perhaps not those of one packet.
+        Across::Apart if row.ambiguous => {
+            parts.push(
+                "no total: its ends may be of two packets, or nothing is known of their clocks".to_owned(),
+            );
+        }
         Across::Apart => parts.push("two clocks of which nothing is known".to_owned()),
         _ => {}
     }

@@ -27,6 +27,9 @@ pub struct Row {
     /// Why it is broken, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken_because: Option<String>,
+    /// An unanswered request that waited in the responder's socket and was not read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unread: bool,
     /// The ends in the capture.
     pub view: View,
     /// The source of the knowledge who asks.
@@ -92,7 +95,7 @@ pub struct TransferRow {
     pub first_sent_ns: Option<u64>,
     /// See `first_sent_ns`.
     pub last_read_ns: Option<u64>,
-    /// From the first send to that of the last journey, nanoseconds.
+    /// From the first send to that of the last journey, without the time until the requester asked again, nanoseconds.
     pub sending_ns: Option<u64>,
     /// Number of journeys.
     journeys: u32,
@@ -150,6 +153,7 @@ impl Row {
             proto: exchange.proto,
             grade: exchange.grade,
             broken_because: exchange.broken.map(|why| why.to_string()),
+            unread: exchange.is_unread(),
             view: exchange.view,
             requester_by: exchange.requester_by,
             requester: End::of(&exchange.requester, context),
@@ -220,37 +224,13 @@ impl TransferRow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_core::exchange::example::turn;
     use magscope_core::stored_context::StoredContext;
 
     #[test]
     fn the_parts_of_a_row_add_up_to_its_total_between_two_clocks() {
-        let transfer = |sent_ns: u64, read_ns: u64| Transfer {
-            bytes: 1,
-            journeys: 1,
-            first_sent_ns: Some(sent_ns),
-            last_sent_ns: Some(sent_ns),
-            first_read_ns: Some(read_ns),
-            last_read_ns: Some(read_ns),
-            half_width_ns: Some(100),
-            ..Transfer::default()
-        };
-        let turn = Exchange {
-            id: 1,
-            proto: Proto::TCP,
-            grade: Grade::Turn,
-            broken: None,
-            view: View::Both,
-            requester_by: RequesterBy::Handshake,
-            requester: ExchangeEnd::default(),
-            responder: ExchangeEnd::default(),
-            // The responder's clock is estimated to be 60 ns behind, so its read seems to be before the send.
-            request: transfer(1_000, 960),
-            response: transfer(1_960, 2_080),
-            pause_ns: None,
-            longest_idle_ns: 0,
-            work: None,
-            during: Vec::new(),
-        };
+        // The responder's clock is estimated to be 60 ns behind, so its read seems to be before the send.
+        let turn = turn(1, [1_000, 960], [1_960, 2_080]);
         let row = |exchange: &Exchange| Row::of(exchange, &StoredContext::new(Vec::new()), &UtcMap::new());
         let found = row(&turn);
         assert_eq!((found.request.ns, found.answer_ns, found.response.ns), (Some(0), Some(1_000), Some(80)));

@@ -27,11 +27,7 @@ pub fn page(found: &Found, width: usize) -> String {
     if found.not_matching > 0 {
         let _ = writeln!(text, "{} do not match", count(found.not_matching));
         if found.incomparable > 0 {
-            let why = format!(
-                "{} of them lack what `--where` compares: an end or a hop is not in the capture, or the grade has no times",
-                count(found.incomparable)
-            );
-            paragraph(&mut text, &why, width, "  ");
+            paragraph(&mut text, &lacking(found.incomparable), width, "  ");
         }
     }
     if found.exchanges.is_empty() {
@@ -44,6 +40,16 @@ pub fn page(found: &Found, width: usize) -> String {
         exchange(&mut text, row, date.unwrap_or_default(), width);
     }
     text
+}
+
+/// Why exchanges lack a number that `--where` compares, in words.
+fn lacking(incomparable: u64) -> String {
+    let lack = if incomparable == 1 { "lacks" } else { "lack" };
+    format!(
+        "{} of them {lack} what `--where` compares: an end or a hop is not in the capture, the grade has no times, or \
+         it is the first of its connection and has no pause",
+        count(incomparable)
+    )
 }
 
 fn exchange(text: &mut String, row: &Row, date: &str, width: usize) {
@@ -140,4 +146,16 @@ fn compact(text: &str) -> String {
 fn paragraph(text: &mut String, line: &str, width: usize, indent: &str) {
     // Writing into a String cannot fail.
     let _ = wrap(text, line, width, indent);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_exchange_of_a_connection_lacks_its_pause() {
+        assert!(lacking(6).starts_with("6 of them lack what `--where` compares"));
+        assert!(lacking(1).starts_with("1 of them lacks "));
+        assert!(lacking(6).ends_with("or it is the first of its connection and has no pause"));
+    }
 }

@@ -26,7 +26,9 @@ impl Scope {
             self.unselect();
             return;
         }
-        if self.playhead.following || self.state == State::Ended {
+        // At another speed than that of time, the past of a live session is played.
+        let is_at_real_time = (self.playhead.speed() - 1.0).abs() < 1e-9;
+        if self.playhead.following || is_at_real_time || self.state == State::Ended {
             self.go_on();
         }
     }
@@ -174,7 +176,7 @@ impl Scope {
                 self.refilter();
                 "the busiest flow; Esc shows all"
             }
-            _ => "timebase and scales chosen anew",
+            _ => "timebase and scales chosen again",
         };
         // The picture's own journey may be one of the slowest: it must not determine the scale.
         if let Some(timebase) = timebase {

@@ -11,6 +11,9 @@ use crate::scope::Scope;
 use crate::timebase::Timebase;
 use crate::views::{Rows, View};
 
+/// A journey of less than this part of the picture is a hairline.
+const LEAST_SHARE: u64 = 20;
+
 impl Scope {
     pub(super) fn filter(&mut self, text: &str) {
         let choice = if text.trim().is_empty() { Ok(None) } else { Choice::parse(text).map(Some) };
@@ -136,7 +139,15 @@ impl Scope {
         self.moved();
     }
 
-    pub(in crate::scope) fn choose_journey(&mut self, key: u64) {
+    /// Selects a journey and shows it wide enough to be seen.
+    pub(in crate::scope) fn choose_readably(&mut self, key: u64) {
+        if let Some(line) = self.find(key) {
+            self.show_readably(line.start_ns(), line.total_ns());
+        }
+        self.choose_journey(key);
+    }
+
+    pub(super) fn choose_journey(&mut self, key: u64) {
         if let Some(line) = self.find(key) {
             return self.select(&line);
         }
@@ -152,14 +163,36 @@ impl Scope {
                 self.controls.journey = Some(key);
                 self.sweep.anchor = Some(key);
                 self.playhead.seek(exemplar.start_ns);
-                let timebase = Timebase::holding(exemplar.total_ns.saturating_mul(5) / 3);
-                let span = timebase.span_ns();
-                let ahead = (span.saturating_sub(exemplar.total_ns) / 2).max(span / 10);
-                self.horizon.place_at(exemplar.start_ns.saturating_sub(ahead), 0.0, timebase);
+                self.place_around(exemplar.start_ns, exemplar.total_ns);
                 self.moved();
             }
             None => self.show_message("this journey is not kept any more".to_owned(), true),
         }
+    }
+
+    /// Moves the picture of a recording, unless a journey is inside it and wide enough to be seen.
+    ///
+    /// At no timebase has a journey without a length a width, so the picture keeps its own.
+    fn show_readably(&mut self, start_ns: u64, total_ns: u64) {
+        let (from_ns, to_ns) = (self.horizon.begin_ns(), self.horizon.end_ns());
+        let is_inside = from_ns <= start_ns && start_ns.saturating_add(total_ns) <= to_ns;
+        let is_wide = total_ns == 0 || total_ns.saturating_mul(LEAST_SHARE) >= to_ns.saturating_sub(from_ns);
+        if self.is_recorded() && !(is_inside && is_wide) {
+            self.horizon.remember();
+            if total_ns == 0 {
+                self.horizon.go(start_ns, 0.5);
+            } else {
+                self.place_around(start_ns, total_ns);
+            }
+        }
+    }
+
+    /// Places the picture so that a journey is amid it.
+    fn place_around(&mut self, start_ns: u64, total_ns: u64) {
+        let timebase = Timebase::holding(total_ns.saturating_mul(5) / 3);
+        let span = timebase.span_ns();
+        let ahead = (span.saturating_sub(total_ns) / 2).max(span / 10);
+        self.horizon.place_at(start_ns.saturating_sub(ahead), 0.0, timebase);
     }
 
     /// The journey drawn nearest to an instant in a lane.
@@ -198,5 +231,65 @@ impl Scope {
             self.controls.top = Top::Nothing;
         }
         self.selected = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::action::Action;
+    use crate::horizon::Horizon;
+    use crate::recorded::Stretch;
+    use crate::scope::Scope;
+    use crate::scope::tests::recorded;
+    use magscope_report::{Evidence, Headline};
+
+    const MS: u64 = 1_000_000;
+
+    /// A recording at 100 ms per division, and the key of a journey of 5 ms in it.
+    fn wide() -> (Scope, u64) {
+        let (mut scope, journeys) = recorded();
+        scope.apply(Action::ZoomTo { from_ns: 895 * MS, to_ns: 915 * MS });
+        let window = scope.wants().expect("it has to be read");
+        scope.fill(Stretch { window, journeys, ..Stretch::default() });
+        let key = scope.frame().sweep.lifelines.first().expect("a journey").key();
+        scope.apply(Action::SetTimebase(100 * MS));
+        assert!(scope.find(key).is_some_and(|line| (5 * MS..6 * MS).contains(&line.total_ns())));
+        (scope, key)
+    }
+
+    /// Number of stretches to return to.
+    fn steps_back(horizon: &Horizon) -> usize {
+        let mut horizon = horizon.clone();
+        std::iter::from_fn(|| horizon.back().then_some(())).count()
+    }
+
+    #[test]
+    fn evidence_is_shown_readably_and_a_choice_keeps_the_timebase() {
+        let (mut scope, key) = wide();
+        let (steps, span_ns) = (steps_back(&scope.horizon), scope.horizon.timebase().span_ns());
+        scope.apply(Action::ChooseJourney(key));
+        assert_eq!(scope.controls.journey, Some(key));
+        assert_eq!((steps_back(&scope.horizon), scope.horizon.timebase().span_ns()), (steps, span_ns));
+        scope.apply(Action::FitJourney);
+        assert_eq!(steps_back(&scope.horizon), steps + 1, "one step leads back");
+        scope.apply(Action::ZoomBack);
+        assert_eq!(scope.horizon.timebase().span_ns(), span_ns);
+
+        scope.headline = Headline { evidence: Evidence::journeys([key]), ..Headline::default() };
+        scope.apply(Action::ShowEvidence);
+        assert_eq!((scope.controls.journey, steps_back(&scope.horizon)), (Some(key), steps + 1));
+        assert!(scope.horizon.timebase().span_ns() <= 100 * MS, "{:?}", scope.horizon);
+    }
+
+    #[test]
+    fn a_journey_without_a_length_keeps_the_timebase() {
+        let (mut scope, _) = wide();
+        let (before, timebase) = (scope.horizon.clone(), scope.horizon.timebase());
+        scope.show_readably(before.begin_ns() + MS, 0);
+        assert_eq!(scope.horizon, before, "it is inside");
+        let later_ns = before.end_ns() + 500 * MS;
+        scope.show_readably(later_ns, 0);
+        assert_eq!((scope.horizon.timebase(), steps_back(&scope.horizon)), (timebase, steps_back(&before) + 1));
+        assert!(scope.horizon.holds(later_ns), "{:?}", scope.horizon);
     }
 }

@@ -25,6 +25,9 @@ pub fn draw(canvas: &mut Canvas, layout: &Layout, frame: &Frame, extent: Option<
     row.labels(canvas, frame.sweep.timebase.per_division_ns());
 }
 
+/// The marks of points in time.
+const MARKS: [&str; 5] = ["✕", "!", "■", "↻", "◆"];
+
 /// The row and its columns without text.
 struct AxisRow {
     area: Rect,
@@ -66,12 +69,45 @@ impl AxisRow {
 
     /// Time from the left edge at some divisions, a tick alone where the time has no room.
     fn labels(&mut self, canvas: &mut Canvas, per_division_ns: u64) {
+        let mut any = false;
         for n in (0..DIVISIONS).step_by(step(self.area, per_division_ns)) {
             let x = division(self.area, n);
             let label = label(n, per_division_ns);
             let words = [label.as_str(), "╵"].into_iter().find(|words| self.has_room(x, width(words)));
             if let Some(words) = words {
                 self.put(canvas, x, words);
+                any |= n > 0 && words == label;
+            }
+        }
+        if !any {
+            self.label_over_marks(canvas, per_division_ns);
+        }
+    }
+
+    /// The mark in a column.
+    fn mark(&self, canvas: &Canvas, x: u16) -> Option<&'static str> {
+        MARKS.into_iter().find(|mark| self.has(canvas, x, mark))
+    }
+
+    fn has(&self, canvas: &Canvas, x: u16, symbol: &str) -> bool {
+        canvas.buffer.cell((self.area.x + x, self.area.y)).is_some_and(|cell| cell.symbol() == symbol)
+    }
+
+    /// One time over marks of one kind, of which others stay: an axis of marks alone has no scale.
+    fn label_over_marks(&mut self, canvas: &mut Canvas, per_division_ns: u64) {
+        for n in (0..DIVISIONS).step_by(step(self.area, per_division_ns)).skip(1) {
+            let (x, label) = (division(self.area, n), label(n, per_division_ns));
+            let covered = x..x + width(&label);
+            let kind = covered.clone().find_map(|x| self.mark(canvas, x));
+            let is_over =
+                |at: u16| self.has_room(at, 1) || self.has(canvas, at, "╵") || self.mark(canvas, at) == kind;
+            let stays = |at: u16| !covered.contains(&at) && self.mark(canvas, at) == kind;
+            if kind.is_some()
+                && covered.end <= self.area.width
+                && covered.clone().all(is_over)
+                && (0..self.area.width).any(stays)
+            {
+                return self.put(canvas, x, &label);
             }
         }
     }
@@ -123,7 +159,16 @@ mod tests {
         assert_eq!(row(&[], " 7 more"), "╵0        ╵20 µs    ╵40 µs    ╵60 µs    ╵   7 more");
         assert_eq!(row(&[45], " 7 more"), "╵0        ╵20 µs    ╵40 µs    ╵60 µs   7 more✕    ");
         let all: Vec<u16> = (0..50).collect();
-        assert_eq!(row(&all, " 7 more"), "✕".repeat(50));
+        assert!(!row(&all, " 7 more").contains("more"));
+    }
+
+    #[test]
+    fn an_axis_full_of_marks_has_one_time() {
+        let all: Vec<u16> = (0..50).collect();
+        assert_eq!(row(&all, ""), format!("{}╵20 µs{}", "✕".repeat(10), "✕".repeat(34)));
+        let many: Vec<u16> = (3..50).step_by(4).collect();
+        let shown = row(&many, "");
+        assert!(shown.contains("╵20 µs") && shown.matches('✕').count() >= many.len() - 2, "{shown}");
     }
 
     #[test]

@@ -49,13 +49,14 @@ impl Column {
         }
     }
 
-    /// A letter for the protocol whose times begin in this column, where those of others are left out.
+    /// A letter for the protocol whose times begin in this column, where those of others are left out. Never a
+    /// digit: a full-width number follows without a blank.
     pub fn protocol(self, stats: &HopStats) -> Option<&'static str> {
         Some(match stats.latency.filter(|_| self == Self::P50)?.proto? {
             Proto::TCP => "t",
             Proto::UDP => "u",
             Proto::ICMP => "i",
-            Proto::ICMPV6 => "6",
+            Proto::ICMPV6 => "I",
             _ => "p",
         })
     }
@@ -97,6 +98,7 @@ pub fn fitting(width: u16) -> Vec<Column> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use magscope_scope::Latency;
 
     #[test]
     fn columns_go_in_order_of_need() {
@@ -106,6 +108,18 @@ mod tests {
         assert_eq!(fitting(200).len(), Column::ALL.len());
         for width in 0..100 {
             assert!(total_width(&fitting(width)) <= width);
+        }
+    }
+
+    #[test]
+    fn no_mark_of_a_protocol_reads_as_a_part_of_the_number() {
+        for number in 0..=u8::MAX {
+            let proto = Some(Proto(number));
+            let latency = Latency { from: None, proto, n: 1, p50_ns: 1, p90_ns: 1, p99_ns: 1, max_ns: 1 };
+            let stats = HopStats { latency: Some(latency), ..HopStats::default() };
+            let mark = Column::P50.protocol(&stats).expect("a mark");
+            assert!(mark.len() == 1 && mark.chars().all(char::is_alphabetic), "protocol {number}: {mark}");
+            assert_eq!(Column::P99.protocol(&stats), None);
         }
     }
 }

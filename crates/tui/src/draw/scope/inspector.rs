@@ -10,10 +10,12 @@ use magscope_scope::{Frame, Inspector, LadderRow};
 use ratatui::layout::Rect;
 use std::fmt::Write as _;
 
+/// Minimum width.
 const COLUMNS: u16 = 66;
-const MOST_COLUMNS: u16 = 96;
 /// Where on a line it stands who was there.
 const WHO: u16 = 43;
+/// Minimum width of these words for a line break between them.
+const LEAST_WHO: u16 = 12;
 /// A line of a dump: its offset, sixteen bytes, and what of them is text.
 const DUMP: u16 = 73;
 /// Maximum number of hits and heads shown.
@@ -24,7 +26,10 @@ enum Line<'a> {
     Words(String),
     Blank,
     Wire,
-    Rung(&'a LadderRow),
+    /// A hop, with as many words as fit into its line.
+    Rung(&'a LadderRow, String),
+    /// The rest of the words, and whether the hop is the blamed one.
+    Rest(String, bool),
     Pass(&'a PassRow<'a>),
     Dim(String),
 }
@@ -33,8 +38,8 @@ enum Line<'a> {
 pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame, from: usize) {
     let Some(inspector) = &frame.inspector else { return };
     let theme = canvas.theme;
-    let lines = lines(inspector);
-    let columns = columns(inspector);
+    let columns = columns(inspector, area.width);
+    let lines = lines(inspector, columns);
     let wide = area.width > columns + 50;
     let area = if wide { Rect { x: area.right() - columns - 2, width: columns + 2, ..area } } else { area };
     let title = format!(" journey #{} ", inspector.line.id());
@@ -52,20 +57,28 @@ pub fn inspect(canvas: &mut Canvas, area: Rect, frame: &Frame, from: usize) {
     }
 }
 
-/// As many as the longest line needs, within bounds: a copy has more words than a thread.
-fn columns(inspector: &Inspector) -> u16 {
+/// As many as the longest line needs, within an area of this width: a copy has more words than a thread.
+fn columns(inspector: &Inspector, width: u16) -> u16 {
     let least = if matches!(inspector.payload, Payload::Heads(_)) { DUMP } else { COLUMNS };
     let longest = inspector.rungs.iter().map(|rung| rung.who.chars().count()).max().unwrap_or(0);
-    least.max((longest as u16).saturating_add(WHO + 3).min(MOST_COLUMNS))
+    least.max((longest as u16).saturating_add(WHO + 3)).min(width.saturating_sub(2))
 }
 
-/// Lines of a ladder.
+/// Lines of a ladder of the minimum width, which has the most.
 pub fn ladder_lines(inspector: &Inspector) -> usize {
-    lines(inspector).len()
+    lines(inspector, COLUMNS).len()
 }
 
-fn lines<'a>(inspector: &'a Inspector) -> Vec<Line<'a>> {
-    let room = usize::from(columns(inspector).saturating_sub(2));
+/// The words about who was there, in lines of a ladder of this width.
+fn who(rung: &LadderRow, columns: u16) -> Vec<String> {
+    match columns.saturating_sub(WHO + 1) {
+        0..LEAST_WHO => vec![rung.who.clone()],
+        room => wrapped(&rung.who, usize::from(room)),
+    }
+}
+
+fn lines<'a>(inspector: &'a Inspector, columns: u16) -> Vec<Line<'a>> {
+    let room = usize::from(columns.saturating_sub(2));
     let facts = facts(inspector);
     let mut lines: Vec<Line> = facts.iter().flat_map(|fact| wrapped(fact, room)).map(Line::Words).collect();
     lines.push(Line::Blank);
@@ -83,7 +96,9 @@ fn lines<'a>(inspector: &'a Inspector) -> Vec<Line<'a>> {
         let before = lines.len();
         lines.extend(behind.map(Line::Pass));
         seen += lines.len() - before;
-        lines.push(Line::Rung(rung));
+        let mut who = who(rung, columns).into_iter();
+        lines.push(Line::Rung(rung, who.next().unwrap_or_default()));
+        lines.extend(who.map(|words| Line::Rest(words, rung.blamed)));
     }
     // Hits whose hop is missing.
     let of_rung = |pass: &&PassRow| inspector.rungs.iter().all(|rung| Some(rung.mark.hop) != pass.after());
@@ -129,14 +144,18 @@ fn one(canvas: &mut Canvas, inner: Rect, y: u16, line: &Line) {
             let area = Rect { x: inner.x + 1, width: room, ..inner };
             canvas.rule(area, y, "╌", theme.dim);
         }
-        Line::Rung(rung) => {
+        Line::Rung(rung, who) => {
             let style = if rung.blamed { theme.accent } else { theme.plain };
             canvas.put(inner, 1, y, rung.mark.hop.name(), style);
             canvas.put_right(inner, 21, y, &since(rung.since_start_ns), theme.dim);
             let step = rung.step.map_or_else(|| "·".to_owned(), |step| format!("Δ {}", duration(step.ns)));
             canvas.put_right(inner, 33, y, &step, style);
             canvas.put_right(inner, 41, y, &format!("cpu {:>3}", rung.mark.cpu), theme.dim);
-            canvas.put_cut(inner, WHO, y, inner.width.saturating_sub(WHO + 1), &rung.who, style);
+            canvas.put_cut(inner, WHO, y, inner.width.saturating_sub(WHO + 1), who, style);
+        }
+        Line::Rest(words, blamed) => {
+            let style = if *blamed { theme.accent } else { theme.plain };
+            canvas.put_cut(inner, WHO, y, inner.width.saturating_sub(WHO + 1), words, style);
         }
         Line::Pass(pass) => {
             canvas.put(inner, 0, y, "◇", theme.dim);
@@ -175,4 +194,46 @@ fn facts(inspector: &Inspector) -> [String; 3] {
         let _ = write!(third, ", of which {} {words}", duration(*ns).trim_start());
     }
     [first, second, third]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::theme::{Depth, Theme};
+    use magscope_core::source::Source;
+    use magscope_core::{Batch, Generator, GeneratorOptions};
+    use magscope_scope::{Action, Options, Scope};
+    use ratatui::buffer::{Buffer, Cell};
+    use std::time::Duration;
+
+    #[test]
+    fn the_reason_of_a_drop_is_complete_at_every_width() {
+        let mut world = Generator::new(GeneratorOptions {
+            events: 3_000,
+            batch_events: 3_000,
+            ..GeneratorOptions::default()
+        });
+        let mut scope = Scope::new(world.info().clone(), Options::default());
+        let mut batch = Batch::default();
+        world.next(&mut batch, Duration::ZERO).expect("it is made");
+        scope.ingest(&batch);
+        scope.apply(Action::SelectJourney(1));
+        scope.apply(Action::ToggleInspector);
+        let reason =
+            "dropped, netfilter_drop at eth0 (netfilter table `inet`, chain `input`, rule handle 4711)";
+        let mut frame = scope.frame();
+        let inspector = frame.inspector.as_mut().expect("a journey");
+        inspector.rungs[0].who = reason.to_owned();
+        let theme = Theme::built_in("dark", Depth::None);
+        for columns in [70, 80, 120, 200] {
+            let area = Rect::new(0, 0, columns, 60);
+            let mut buffer = Buffer::empty(area);
+            inspect(&mut Canvas::new(&mut buffer, &theme), area, &frame, 0);
+            let text: String = buffer.content.iter().map(Cell::symbol).collect();
+            assert!(!text.contains('…'), "{columns}");
+            for word in reason.split(' ') {
+                assert!(text.contains(word), "{columns}: {word}");
+            }
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::bands;
 use super::columns::GAP;
 use super::layout::Layout;
-use crate::draw::canvas::Canvas;
+use crate::draw::canvas::{Canvas, width};
 use crate::draw::{Extras, SELECTED};
 use magscope_scope::format::{counted, duration, rate, short_duration, utc_time};
 use magscope_scope::look::CursorReading;
@@ -63,14 +63,19 @@ fn titles(canvas: &mut Canvas, layout: &Layout, frame: &Frame) {
     if let Some(cursors) = frame.cursors {
         words = readout(cursors);
     }
-    if layout.hidden > 0 {
-        let hops = if layout.hidden == 1 { "hop" } else { "hops" };
-        _ = write!(words, "· {} {hops} hidden ", layout.hidden);
-    }
+    let left = layout.numbers.x.saturating_sub(layout.picture.x);
+    let words = with_hidden(words, layout.hidden, left);
     let room = Rect { width: layout.numbers.x - area.x, ..area };
     if !words.is_empty() {
         canvas.put(room, layout.picture.x - area.x, 0, &words, theme.dim);
     }
+}
+
+/// The words with the number of hidden hops, if they fit: cut words would run into the next title.
+fn with_hidden(words: String, hidden: usize, room: u16) -> String {
+    let hops = if hidden == 1 { "hop" } else { "hops" };
+    let all = format!("{words}· {hidden} {hops} hidden ");
+    if hidden > 0 && width(&all) <= room { all } else { words }
 }
 
 /// Cursor readout: the time difference, its inverse, and its bound.
@@ -163,4 +168,17 @@ fn instead(lane: &Lane, frame: &Frame) -> Option<String> {
         });
     }
     (lane.hop().is_some() && !lane.state.is_on()).then(|| lane.state.words())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_hops_are_named_only_where_all_of_it_fits() {
+        let words = || " A→B  250 ms  1/Δ 4.00  /s ".to_owned();
+        assert_eq!(with_hidden(words(), 1, 80), " A→B  250 ms  1/Δ 4.00  /s · 1 hop hidden ");
+        assert_eq!(with_hidden(words(), 2, 42), words());
+        assert_eq!(with_hidden(words(), 0, 80), words());
+    }
 }

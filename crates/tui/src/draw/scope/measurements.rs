@@ -1,6 +1,6 @@
 //! Measurements over the picture or between the cursors.
 
-use crate::draw::canvas::Canvas;
+use crate::draw::canvas::{Canvas, width};
 use crate::draw::help::window;
 use crate::draw::values::value;
 use magscope_scope::format::{
@@ -11,15 +11,19 @@ use magscope_scope::{Frame, MeasureSpan};
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-/// Width of the window.
+/// Minimum width of the window.
 const COLUMNS: u16 = 66;
+/// Width of a number with its gap.
+const NUMBER: u16 = 9;
 
 /// Draws measurements over the right of `area` if there is no side panel.
 pub fn over(canvas: &mut Canvas, area: Rect, frame: &Frame) {
-    let rows = lines(frame).len() as u16;
-    let width = (COLUMNS + 2).min(area.width);
+    let lines = lines(frame);
+    let longest = lines.iter().map(Line::columns).max().unwrap_or(0);
+    let columns = COLUMNS.max(longest).min(area.width.saturating_sub(2));
+    let width = (columns + 2).min(area.width);
     let area = Rect { x: area.right() - width, width, ..area };
-    let inner = window(canvas, area, COLUMNS, rows, "");
+    let inner = window(canvas, area, columns, lines.len() as u16, "");
     body(canvas, inner, frame);
 }
 
@@ -34,6 +38,13 @@ struct Line {
     numbers: Vec<String>,
     bad: bool,
     missed: bool,
+}
+
+impl Line {
+    /// Width of all of it, with a blank column on both sides.
+    fn columns(&self) -> u16 {
+        NUMBER.saturating_mul(self.numbers.len() as u16).saturating_add(width(&self.words) + 2)
+    }
 }
 
 fn body(canvas: &mut Canvas, area: Rect, frame: &Frame) {
@@ -51,7 +62,7 @@ fn body(canvas: &mut Canvas, area: Rect, frame: &Frame) {
         let mut end = area.width.saturating_sub(1);
         for number in line.numbers.iter().rev() {
             canvas.put_right(area, end, y, number, style);
-            end = end.saturating_sub(9);
+            end = end.saturating_sub(NUMBER);
         }
         canvas.put_cut(area, 1, y, end.saturating_sub(1), &line.words, style);
     }
@@ -150,6 +161,16 @@ mod tests {
     use magscope_core::{Batch, Generator, GeneratorOptions};
     use magscope_scope::{Action, Options, Scope};
     use std::time::Duration;
+
+    #[test]
+    fn a_line_of_its_own_width_is_complete() {
+        let numbers = vec!["214 ms".to_owned(); 5];
+        let words = "waiting for retransmission".to_owned();
+        let line = Line { words: words.clone(), numbers, bad: false, missed: false };
+        assert!(line.columns() > COLUMNS && line.columns() < 78, "{}", line.columns());
+        let end = line.columns() - 1 - 5 * NUMBER;
+        assert_eq!(end - 1, width(&words), "the room that `body` leaves for the words");
+    }
 
     #[test]
     fn percentiles_from_classes_have_their_error() {

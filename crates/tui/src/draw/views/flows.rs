@@ -55,7 +55,8 @@ fn columns(table: &FlowTable, is_alone: bool, room: u16) -> Vec<(Shows, Column)>
     let needed = MARGINS + P99 + GAP + causes.max(CAUSE) + GAP + if failures == 1 { FAILED + GAP } else { 0 };
     let most = if is_flow { NAME.1 } else { GROUP };
     let most = if is_alone { most } else { most.min(room.saturating_sub(needed)) };
-    let name = (Shows::Name, words(table.by.name(), names.min(most).max(NAME.0), 2, 0));
+    let name = words(table.by.name(), names.min(most).max(NAME.0), 2, 0).with_complete(names);
+    let name = (Shows::Name, name);
     if is_alone {
         return vec![
             name,

@@ -75,7 +75,7 @@ impl Parts {
         let mut figures = drops(theme, &panel);
         figures.extend(missed(theme, frame, &panel));
         figures.extend(probes(theme, &panel));
-        figures.extend(cost(theme, &panel, extras));
+        figures.extend(cost(theme, frame, &panel, extras));
         // The rest is the hops', whose notes are long.
         let longest = figures.iter().map(Line::width).max().unwrap_or(0);
         let left = if width >= TWO { longest.clamp(LEFT, width / 2) } else { width };
@@ -200,7 +200,7 @@ fn probes(theme: &Theme, panel: &LossPanel) -> Vec<Line> {
     lines
 }
 
-fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
+fn cost(theme: &Theme, frame: &Frame, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
     let mut lines = vec![Line::Heading(" overhead of the capture ")];
     let mut fact = |words: &'static str, value: String| lines.push(Line::Fact(words, value, theme.plain));
     // A minimum scale, so that small values look small.
@@ -227,7 +227,10 @@ fn cost(theme: &Theme, panel: &LossPanel, extras: &Extras) -> Vec<Line> {
             fact("fullest ring buffer", format!("{fill:>11}  {}", spark(&panel.ring_fill, 1.0)));
         }
     }
-    fact("last frame on the line", format!("{:>11}", bytes(extras.frame_bytes)));
+    // It is no cost of a capture that has ended.
+    if !frame.transport.seekable {
+        fact("last picture sent", format!("{:>11} to the terminal", bytes(extras.frame_bytes)));
+    }
     lines
 }
 
@@ -264,7 +267,32 @@ mod tests {
     use super::*;
     use crate::theme::Depth;
     use magscope_core::node::NodeInfo;
+    use magscope_scope::command::keys::KeyMap;
+    use magscope_scope::recorded::Window;
     use magscope_scope::{Options, Scope};
+
+    #[test]
+    fn bytes_to_the_terminal_are_a_cost_of_live_captures() {
+        let theme = Theme::built_in("dark", Depth::True);
+        let keys = KeyMap::built_in();
+        let extras = Extras {
+            keys: &keys,
+            over: None,
+            notice: None,
+            frame_bytes: 948,
+            drag: None,
+            measurements: false,
+            ladder_from: 0,
+        };
+        let is_named = |recorded| {
+            let scope = Scope::new(NodeInfo::default(), Options { recorded, ..Options::default() });
+            let frame = scope.frame();
+            let lines = cost(&theme, &frame, &frame.losses(), &extras);
+            lines.iter().any(|line| matches!(line, Line::Fact("last picture sent", ..)))
+        };
+        assert!(is_named(None));
+        assert!(!is_named(Some(Window { from_ns: 0, to_ns: 1_000 })));
+    }
 
     #[test]
     fn reasons_of_drops_without_a_line_are_counted_in_the_last_one() {

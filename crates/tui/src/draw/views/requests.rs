@@ -120,7 +120,7 @@ const COLUMNS: &[Column] = &[
 
 fn service(canvas: &mut Canvas, grid: &Grid, y: u16, row: &RequestRow) {
     let theme = canvas.theme;
-    let times = row.total.or(row.answer);
+    let times = row.times();
     let time = |ns: Option<u64>| ns.map_or_else(|| "·".to_owned(), |ns| duration(ns).trim().to_owned());
     let all = row.grades.total();
     let mut cells = grid.row(y);
