@@ -329,6 +329,37 @@ fn a_packet_that_waits_in_a_node_stays_one_journey() {
     }
 }
 
+/// The device that sends it is on top of another one, whose queue holds it.
+#[test]
+fn a_packet_waits_in_the_queue_of_the_device_below() {
+    let wait_ns = WAIT_NS / 5;
+    let mut events = Vec::new();
+    for event in datagram(0, 7, 77) {
+        let is_late = event.time_ns > 200;
+        events.push(Event { time_ns: event.time_ns + if is_late { wait_ns } else { 0 }, ..event });
+        if event.hop == Hop::DevXmit && event.flow == NODE_OUT {
+            let below = |hop, time_ns| Event { hop, time_ns, ifindex: 2, ..event };
+            events.extend([below(Hop::DevQueue, 201), below(Hop::DevXmit, 210 + wait_ns)]);
+        }
+    }
+    let (done, _) = correlate_with_others(Proto::UDP, events, wait_ns + 100_000_000);
+    let [journey] = &done[..] else { panic!("{done:#?}") };
+    assert_eq!((journey.rx_flow, journey.verdict), (SERVER, Verdict::Complete));
+    assert_eq!(journey.forwarders[0].inside_ns(), Some(wait_ns + 110), "{journey:#?}");
+}
+
+/// Another connection begins at the same addresses.
+#[test]
+fn bytes_that_wait_in_a_node_are_not_lost_by_a_new_connection() {
+    let is_early = |event: &Event| event.time_ns < 150;
+    let mut events: Vec<Event> = segment(0, 1000, 77).into_iter().filter(is_early).collect();
+    let syn = tcp(Hop::IpOut, 1_000_000_000, CLIENT, 3_000_000_000, 0);
+    events.push(Event { tcp_flags: 2, ..syn });
+    let (done, _) = until(Proto::TCP, events, 1_100_000_000);
+    let verdicts: Vec<Verdict> = done.iter().map(|journey| journey.verdict).collect();
+    assert_eq!(verdicts, [Verdict::HalfComplete]);
+}
+
 /// The receiver is not in the capture.
 #[test]
 fn a_packet_that_waits_in_a_node_holds_back_no_later_one() {

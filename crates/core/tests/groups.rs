@@ -144,6 +144,30 @@ fn a_copy_in_one_port_of_a_bridge_is_not_on_the_path_through_another() {
     }
 }
 
+/// The bridge has a queue, and the link behind it too.
+#[test]
+fn a_datagram_to_a_group_may_take_long() {
+    const BRIDGE_IN: FlowId = FlowId(53);
+    const BRIDGE_OUT: FlowId = FlowId(54);
+    const MS: u64 = 1_000_000;
+    let mut flows = group_flows();
+    flows.push(flow(BRIDGE_IN, 9, Proto::UDP, "239.1.1.1:80", "10.0.0.1:4000"));
+    flows.push(flow(BRIDGE_OUT, 9, Proto::UDP, "10.0.0.1:4000", "239.1.1.1:80"));
+    let at = |hop, time_ns, flow, ifindex| Event { ifindex, ..udp(hop, time_ns, flow, 9, 1, 100) };
+    let came = Event { flags: EventFlags::GROUP, ..at(Hop::DevRecv, 10, BRIDGE_IN, 3) };
+    let mut events = [down(0, 9, 1, 100), vec![came, at(Hop::DevXmit, 80 * MS, BRIDGE_OUT, 4)]].concat();
+    events.extend(group_up(160 * MS, GROUP_THERE, 9, &[73]));
+    events.push(group_read(161 * MS, 3, 73));
+    let (mut done, mut correlator) = (Vec::new(), Correlator::new(coverage(), Limits::default()));
+    let mut flows = Some(flows);
+    for event in events {
+        correlator.push(&batch(flows.take().unwrap_or_default(), vec![event]), &mut done);
+    }
+    correlator.finish(&mut done);
+    let [journey] = &done[..] else { panic!("{done:#?}") };
+    assert_eq!((journey.rx_flow, journey.verdict), (GROUP_THERE, Verdict::Complete));
+}
+
 #[test]
 fn what_goes_to_a_group_that_nobody_here_is_in_is_one_journey() {
     let done = journeys(group_flows(), down(0, 9, 1, 100));

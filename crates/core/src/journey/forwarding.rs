@@ -8,7 +8,7 @@
 use super::buffers::Previous;
 use super::correlator::{Correlator, FREE_NS};
 use super::journey::Journey;
-use super::piece::{Mark, Piece, RX, TX};
+use super::piece::{Mark, Piece, RX, State, TX};
 use super::rules::is_certain_end;
 use super::state::{CloseReason, CorrelatorState};
 use super::stream::Stream;
@@ -181,7 +181,7 @@ impl Correlator {
         let Some(stream) = self.streams.get_mut(slot) else { return is_group };
         stream.last_ns = event.time_ns.min(FREE_NS - 1);
         for one in segments(event) {
-            is_group |= stream.note_copier(&one, flow.netns, is_here);
+            is_group |= stream.note_copier(&one, flow.netns, is_here, &mut self.state);
         }
         is_group
     }
@@ -300,7 +300,9 @@ impl Stream {
         let is_half = !self.ends.rx.sure && !piece.shared && piece.rx_flow.is_none();
         if is_half && piece.drop.is_none() && !piece.is_only_promised() {
             let due_ns = state.await_half(&self.ends, piece, passing.mark.time_ns);
-            self.age_at = self.age_at.min(due_ns);
+            if piece.state == State::Open {
+                self.age_at = self.age_at.min(due_ns);
+            }
             self.want_visit(due_ns, state);
         }
     }

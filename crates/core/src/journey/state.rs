@@ -271,8 +271,7 @@ impl CorrelatorState {
         let ns = match ends.rx.encloses {
             _ if piece.is_being_passed_on(tx_last) => self.limits.max_age_ns,
             _ if !piece.any(RX) => return None,
-            Encloses::Unknown => NEIGHBOUR_NS,
-            Encloses::MayBe => UNPACKED_NS,
+            Encloses::Unknown | Encloses::MayBe => NEIGHBOUR_NS,
             Encloses::Certain => return None,
         };
         Some(ns.max(half_wait_ns(ends.proto, piece)))
@@ -424,8 +423,13 @@ impl CorrelatorState {
                 let half = || broken(piece.first_ns.saturating_sub(TCP_HALF_NS), until_ns).filter(|_| lonely);
                 let order =
                     || piece.read_in_doubt_since_ns.and_then(|since_ns| broken(since_ns, piece.last_ns));
+                let wait_hides = !reached
+                    && self.node_wait_ns(ends, piece).is_some()
+                    && self.selection.may_hide(piece.last_ns, until_ns);
                 gap.or_else(half).or_else(order).unwrap_or_else(|| {
-                    if reached && !protocol.shows_end || protocol.rx_top.is_none() {
+                    if wait_hides {
+                        Verdict::Filtered { beyond: last }
+                    } else if reached && !protocol.shows_end || protocol.rx_top.is_none() {
                         Verdict::NotProbed { beyond: last }
                     } else if lonely {
                         Verdict::HalfComplete

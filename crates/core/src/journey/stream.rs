@@ -21,6 +21,9 @@ pub(super) enum Admitted {
     Namesake,
 }
 
+/// Minimum interval between two looks at all pieces of a stream for those that are too old.
+const AGES_NS: u64 = 100_000_000;
+
 /// One direction between two ends, with both of its halves if they are in the capture.
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -259,7 +262,7 @@ impl Stream {
             }
         }
         if ages {
-            self.age_at = oldest;
+            self.age_at = oldest.max(now_ns.saturating_add(AGES_NS));
         }
         self.tidy();
         let next = next.min(self.age_at);
@@ -287,8 +290,8 @@ impl Stream {
                     state.expire(&self.ends, piece, self.floor, done);
                     why
                 }
-                // It waits inside a node, as far as one end shows.
-                _ if why == CloseReason::EndOfInput && state.half_due_ns(&self.ends, piece).is_some() => {
+                // It waits inside a node, and is half.
+                _ if why != CloseReason::Aged && state.half_due_ns(&self.ends, piece).is_some() => {
                     CloseReason::Finished
                 }
                 _ => why,

@@ -85,8 +85,13 @@ impl Transits {
     pub fn are_in_node(&self, tx_last: Option<Hop>) -> bool {
         let last = self.list.iter().rfind(|of| !of.is_outer && !of.ended);
         last.filter(|of| !of.is_copier).is_some_and(|of| {
-            // A forwarder has no place for the driver's return, the last hop of a sender.
-            let has_left = of.at.rungs.has(Hop::DevXmit) || tx_last.is_some_and(|hop| of.at.rungs.has(hop));
+            // A device on top of another one hands the packet on to the queue below. A forwarder has no place for the
+            // driver's return, the last hop of a sender.
+            let [queued_ns, sent_ns] = [Hop::DevQueue, Hop::DevXmit].map(|hop| of.at.rungs.time_ns(hop));
+            let has_left = match sent_ns {
+                Some(sent_ns) => queued_ns.is_none_or(|queued_ns| queued_ns <= sent_ns),
+                None => tx_last.is_some_and(|hop| of.at.rungs.has(hop)),
+            };
             of.at.rungs.present() & RX != 0 && !has_left
         })
     }

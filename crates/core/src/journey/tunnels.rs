@@ -29,7 +29,7 @@ use super::correlator::Correlator;
 use super::journey::Journey;
 use super::state::Encloses;
 use crate::event::Event;
-use crate::flow::Proto;
+use crate::flow::{FlowId, Proto};
 use crate::hash::{Map, Set};
 use crate::hop::{Direction, Hop};
 use crate::node::InterfaceName;
@@ -383,10 +383,9 @@ impl Correlator {
         let at = Place { netns, stream, is_of_program, lacks_others };
         if event.hop.direction() == Direction::Rx {
             if event.proto == Proto::UDP && !is_of_program && self.tunnels.namespaces.contains(&netns) {
-                self.note_inside(stream, Encloses::MayBe);
+                self.note_inside(stream, event.flow, Encloses::MayBe);
             }
             if let Some(inner) = self.tunnels.receive(event, &at) {
-                self.note_inside(stream, Encloses::Certain);
                 self.record_outer(&inner, event, done);
             }
         } else if let Some(Inside { inner, outer }) = self.tunnels.send(event, &at) {
@@ -399,16 +398,16 @@ impl Correlator {
         let Some(outer) = self.tunnels.arrived.take() else { return };
         let slot = self.directory.stream(outer.newest.flow, Direction::Rx, &mut self.streams);
         if let Some(slot) = slot {
-            self.note_inside(slot, Encloses::Certain);
+            self.note_inside(slot, outer.newest.flow, Encloses::Certain);
         }
         for hop in outer.hops.iter().flatten() {
             self.record_outer(inner, hop, done);
         }
     }
 
-    /// What is known of packets inside those that arrive in a stream.
-    fn note_inside(&mut self, slot: usize, encloses: Encloses) {
-        if let Some(stream) = self.streams.get_mut(slot) {
+    /// What is known of packets inside those that arrive in a flow, which may be a forwarder's.
+    fn note_inside(&mut self, slot: usize, flow: FlowId, encloses: Encloses) {
+        if let Some(stream) = self.streams.get_mut(slot).filter(|stream| stream.ends.rx.has(flow)) {
             stream.ends.rx.encloses = stream.ends.rx.encloses.max(encloses);
         }
     }

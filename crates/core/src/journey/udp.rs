@@ -344,7 +344,13 @@ impl Stream {
     /// A node in the namespace `netns` sends a packet on. Returns true if that is a datagram to a group, which the node has
     /// received in a flow of that namespace (`is_here`). The copies in its ports have the same buffer and addresses, and
     /// nothing shows which of them leads to which receiver. So only the arrival at the node is of all their journeys.
-    pub(super) fn note_copier(&mut self, event: &Event, netns: u32, is_here: impl Fn(FlowId) -> bool) -> bool {
+    pub(super) fn note_copier(
+        &mut self,
+        event: &Event,
+        netns: u32,
+        is_here: impl Fn(FlowId) -> bool,
+        state: &mut CorrelatorState,
+    ) -> bool {
         let fits = |piece: &Piece| {
             let soon = event.time_ns.saturating_sub(piece.last_ns) < SAME_ID_NS;
             let is_sent = piece.rx_flow.is_none() && piece.any(TX) && !piece.any(RX);
@@ -363,7 +369,19 @@ impl Stream {
                 piece.transits.get_or_insert_default().note_copier(netns, entry);
             }
         }
+        self.await_receivers(origin, event.time_ns, state);
         true
+    }
+
+    /// A datagram to a group is under way in a node: its receivers follow.
+    fn await_receivers(&mut self, origin: usize, time_ns: u64, state: &mut CorrelatorState) {
+        let Some(piece) = self.pieces.get_mut(origin).filter(|piece| !piece.is_gone()) else { return };
+        piece.last_ns = piece.last_ns.max(time_ns);
+        if let State::Lingering { until_ns } = piece.state {
+            let until_ns = until_ns.max(time_ns.saturating_add(GROUP_NS));
+            piece.state = State::Lingering { until_ns };
+            self.want_visit(until_ns, state);
+        }
     }
 
     /// The open datagram inside the packet of a tunnel.
@@ -440,6 +458,7 @@ impl Stream {
                 state.counters.ambiguous_datagrams += u64::from(by_order);
             }
             self.udp.copies.entry(from).or_default().push((copy, event.flow));
+            self.await_receivers(origin, event.time_ns, state);
             index
         } else {
             let mut piece = Piece::new(0, u64::from(event.len), event.time_ns);

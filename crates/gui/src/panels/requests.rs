@@ -87,7 +87,7 @@ fn service(row: &RequestRow) -> Target {
     let times = row.times().map(|q| [q.p50_ns, q.p99_ns, q.max_ns].map(|ns| duration(ns).trim().to_owned()));
     let times = times.map(|times| times.join("\t")).unwrap_or_default();
     let text = format!("{label}\t{times}\t{}\t{}", row.grades.total(), slowest_parts(row));
-    Target { condition: condition::of_service(&label), text }
+    Target { condition: condition::of_service(&row.name), text }
 }
 
 fn request(ui: &mut Ui, frame: &Frame, slow: &SlowRequest, is_selected: bool, cx: &mut UiContext) {
@@ -165,7 +165,8 @@ mod tests {
             may_be_more: false,
         };
         for (seen, p50_ns) in [(3, 2_000_000), (900, 7_000_000)] {
-            let text = service(&row(seen)).text;
+            let Target { condition, text } = service(&row(seen));
+            assert_eq!(condition.as_deref(), Some("port = 80"), "the menu chooses its traffic");
             assert_eq!(text.split('\t').nth(1), Some(duration(p50_ns).trim()), "{text}");
         }
     }

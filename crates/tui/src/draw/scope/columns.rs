@@ -50,13 +50,13 @@ impl Column {
     }
 
     /// A letter for the protocol whose times begin in this column, where those of others are left out. Never a
-    /// digit: a full-width number follows without a blank.
+    /// digit, nor like one: a full-width number follows without a blank.
     pub fn protocol(self, stats: &HopStats) -> Option<&'static str> {
         Some(match stats.latency.filter(|_| self == Self::P50)?.proto? {
             Proto::TCP => "t",
             Proto::UDP => "u",
             Proto::ICMP => "i",
-            Proto::ICMPV6 => "I",
+            Proto::ICMPV6 => "v",
             _ => "p",
         })
     }
@@ -118,7 +118,8 @@ mod tests {
             let latency = Latency { from: None, proto, n: 1, p50_ns: 1, p90_ns: 1, p99_ns: 1, max_ns: 1 };
             let stats = HopStats { latency: Some(latency), ..HopStats::default() };
             let mark = Column::P50.protocol(&stats).expect("a mark");
-            assert!(mark.len() == 1 && mark.chars().all(char::is_alphabetic), "protocol {number}: {mark}");
+            let is_letter = mark.len() == 1 && mark.chars().all(char::is_lowercase);
+            assert!(is_letter && !matches!(mark, "l" | "o"), "protocol {number}: {mark}");
             assert_eq!(Column::P99.protocol(&stats), None);
         }
     }
