@@ -40,9 +40,6 @@ finish() {
     exit "$failed"
 }
 
-# Most tests wait for traffic for half of their time.
-export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(nproc)))}
-
 cargo test "${features[@]}" --no-run
 start_guest
 failed=0
@@ -62,7 +59,7 @@ fi
 # paths.
 while read -r test; do
     case $test in
-        */deps/*) sudo -n --preserve-env=CI,RUST_TEST_THREADS "$test" "${skipped[@]}" </dev/null || failed=1 ;;
+        */deps/*) sudo -n --preserve-env=CI "$test" "${skipped[@]}" </dev/null || failed=1 ;;
     esac
 done < <(cargo test "${features[@]}" --no-run --message-format=json 2>/dev/null | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
 finish $failed
